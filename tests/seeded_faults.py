@@ -193,8 +193,8 @@ FAULTS = (
     ),
     Fault(
         "a family's kernels are transposed when they are written, not when they are read",
-        "_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))",
-        "_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].reshape(shape))",
+        "_POINTWISE = TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))",
+        "_POINTWISE = TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].reshape(shape))",
         "tests/interop/test_parity.py -m slow",
         one_family=True,
     ),

@@ -14,7 +14,7 @@ from txjax import config, sharding, tree
 from txjax.data.keys import check_spec
 from txjax.eval import Entities
 from txjax.eval.evaluation import sums_of
-from txjax.experiment import Experiment, resolved
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.models.vision.res_net import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
@@ -69,7 +69,7 @@ def structure(experiment: Experiment) -> str:
 @pytest.fixture
 def experiment(request, monkeypatch):
     monkeypatch.chdir(ROOT)
-    return resolved(config.load(request.param, []))
+    return with_default_eval_data(config.load(request.param, []))
 
 
 @per_family("experiment", describe_config, seconds=1.5, budget=15)
@@ -84,7 +84,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
 def test_the_steps_of_other_variants_trace(source, monkeypatch):
     """Of those that differ in numbers alone one is: tests/models/test_counts.py builds every published size."""
     monkeypatch.chdir(ROOT)
-    first, *others = (resolved(config.load(each, [])) for each in (source, *OTHERS[source]))
+    first, *others = (with_default_eval_data(config.load(each, [])) for each in (source, *OTHERS[source]))
     left = {structure(experiment): experiment for experiment in reversed(others)}
     left.pop(structure(first), None)
     for experiment in left.values():

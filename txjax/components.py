@@ -25,7 +25,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclasses.dataclass(frozen=True)
-class Slot:
+class ConfigSlot:
     """A field, entry or element of the config tree, whose value is parsed from text.
 
     Attributes:
@@ -115,7 +115,7 @@ class Slot:
         else:
             value = self._component(node)
         try:
-            return fitted(self.where, self.kind, value)
+            return convert_value(self.where, self.kind, value)
         except UserError as error:
             raise UserError(error.field, error.expected, error.got, hint=self._hint()) from None
 
@@ -143,7 +143,7 @@ class Slot:
             raise self._invalid(ast.unparse(node))
         return value
 
-    def _inner(self, step: str, kind: Any) -> "Slot":
+    def _inner(self, step: str, kind: Any) -> "ConfigSlot":
         return dataclasses.replace(self, where=self.where + step, kind=kind, now=None)
 
     def _component(self, node: ast.Call) -> Any:
@@ -225,7 +225,7 @@ class Slot:
         return "; ".join(part for part in (such, "or set " + join_names(names, 4) if names else "") if part)
 
 
-def fitted(where: str, kind: Any, value: Any) -> Any:
+def convert_value(where: str, kind: Any, value: Any) -> Any:
     """A copy of the value converted to a field's type: whole numbers to floats, lists to tuples.
 
     Raises:

@@ -38,7 +38,7 @@ def by_scope(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[Scope, i
         return dict(_count(jax.make_jaxpr(fn)(*args, **kwargs).jaxpr, ()))
 
 
-def pruned(fn: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
+def prune_function(fn: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
     """The function without the operations that no result depends on, as a compiler drops them. Results are a list."""
 
     def call(*args: Any) -> list[jax.Array]:

@@ -33,7 +33,7 @@ def run_file(flag: str, path: Path) -> ModuleType:
     if (folder := path.resolve().parent) not in _folders:
         _folders.add(folder)
         sys.path.append(str(folder))  # last: no file of it shadows an installed module
-    if not _taken(path):
+    if not _is_taken(path):
         sys.modules[path.stem] = _ours[path.stem] = module
     try:
         with running(flag, path, "code"):
@@ -45,7 +45,7 @@ def run_file(flag: str, path: Path) -> ModuleType:
     return module
 
 
-def trusted(words: Sequence[str]) -> tuple[str, ...]:
+def trusted_modules(words: Sequence[str]) -> tuple[str, ...]:
     """The names of the modules that `--trust` allows a workdir's config.json to name.
 
     Args:
@@ -57,14 +57,14 @@ def trusted(words: Sequence[str]) -> tuple[str, ...]:
     names: list[str] = []
     for word in words:
         if not word.endswith(".py"):
-            names.append(_known(word))
+            names.append(_require_module(word))
             continue
         path = Path(word)
-        if path.is_file() and _taken(path):
+        if path.is_file() and _is_taken(path):
             raise UserError("--trust", "a file whose name no other module has", word)
         run_file("--trust", path)
         # Files only: a folder beside it may be a workdir from an untrusted source.
-        names += [path.stem, *(other.stem for other in path.parent.glob("*.py") if not _taken(other))]
+        names += [path.stem, *(other.stem for other in path.parent.glob("*.py") if not _is_taken(other))]
     return tuple(names)
 
 
@@ -86,7 +86,7 @@ def _similar_files(path: Path) -> list[str]:
     return near_misses(str(path), [str(other) for other in path.parent.glob("*.py")] if path.parent.is_dir() else [])
 
 
-def _taken(path: Path) -> bool:
+def _is_taken(path: Path) -> bool:
     """Whether another module has the name of this file."""
     name = path.stem
     if name in sys.modules:
@@ -102,7 +102,7 @@ def _lies_at(loaded_from: str | None, path: Path) -> bool:
     return file == path.resolve() or file.parent in _folders
 
 
-def _known(name: str) -> str:
+def _require_module(name: str) -> str:
     """Checks that Python finds a module of this name, and returns the name."""
     with contextlib.suppress(ImportError, ValueError):
         if name in sys.modules or importlib.util.find_spec(name) is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, Completions, Dataset, Mixture, NextTokenWindows, Pairs, TextWindows, TokenizerFolder
-from txjax.data.loading.default_eval_data import completed
+from txjax.data.loading.default_eval_data import fill_default_fields
 from txjax.decoding import Beginnings, Sources, prompts_for
 from txjax.types import UserError
 
@@ -66,10 +66,10 @@ def test_long_sources_are_cut_with_a_count_or_refused(caplog: pytest.LogCaptureF
 
 
 def test_a_prompt_needs_a_token_and_a_model_text() -> None:
-    for data, hint in ((PAIRS, "reads a source"), (completed(NextTokenWindows()), "continues a text")):
+    for data, hint in ((PAIRS, "reads a source"), (fill_default_fields(NextTokenWindows()), "continues a text")):
         with pytest.raises(UserError, match=f"prompts: expected at least one token, got ''; .*{hint}"):
             prompts_for(data, "data").inputs(["a", ""], "prompts")
-    assert isinstance(prompts_for(completed(NextTokenWindows()), "data"), Beginnings)
+    assert isinstance(prompts_for(fill_default_fields(NextTokenWindows()), "data"), Beginnings)
     with pytest.raises(UserError, match=r"data: expected text of a decoder, .* got 'TextWindows'"):
         prompts_for(TextWindows(), "data")
 

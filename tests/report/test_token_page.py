@@ -12,7 +12,7 @@ from txjax.data import Bytes
 from txjax.report.inspection.attention_summary import Attended, Kept, Sequence
 from txjax.report.inspection.examples import Example
 from txjax.report.inspection.findings import Findings, Inspection, chosen_of
-from txjax.report.inspection.token_page import packed, token_page
+from txjax.report.inspection.token_page import pack_weights, token_page
 from txjax.types import UserError
 
 TEXT = "</script><script>alert(1)</script> & \x1b[31m\u202e"
@@ -68,7 +68,7 @@ def test_the_code_of_the_page_is_small() -> None:
 
 
 def test_small_weights_keep_a_difference() -> None:
-    assert packed(np.asarray([0.0, 0.001, 0.004, 1.0])) == base64.b64encode(bytes([0, 8, 16, 255])).decode()
+    assert pack_weights(np.asarray([0.0, 0.001, 0.004, 1.0])) == base64.b64encode(bytes([0, 8, 16, 255])).decode()
 
 
 def test_chosen_layers_and_heads() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from txjax import sharding, tree
 from txjax.checkpoint import Checkpoints, Store
-from txjax.checkpoint.origins import recorded
+from txjax.checkpoint.origins import origins_of_record
 from txjax.experiment import Experiment
 from txjax.models.model import Model
 from txjax.models.vision.vit.vit import ViT
@@ -108,7 +108,7 @@ def test_each_tower_computes_what_its_run_does(origins, tmp_path, capsys):
         store.wait()
         again = jax.device_get(variables(Store(tmp_path / "run", exp.checkpoint).restore(layout.abstract)[0]))
     jax.tree.map(np.testing.assert_array_equal, found, again)
-    left, right = recorded(store.record(1))
+    left, right = origins_of_record(store.record(1))
     assert (left.run, right.run) == (str(one), str(other))
     assert {at.split("/")[2] for at in left.arrays} == {"left"} and not any("layers" in at for at in right.arrays)
 

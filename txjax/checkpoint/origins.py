@@ -81,7 +81,7 @@ class Origin:
         )
 
 
-def recorded(record: Mapping[str, Any]) -> list[Origin]:
+def origins_of_record(record: Mapping[str, Any]) -> list[Origin]:
     """The origins in a step's record. Raises RunError if the entry is not one of origins."""
     try:
         return [Origin(**origin) for origin in record.get("origins", ())]
@@ -91,11 +91,13 @@ def recorded(record: Mapping[str, Any]) -> list[Origin]:
 
 def verify(workdir: Path, record: Mapping[str, Any]) -> None:
     """Raises UserError if an origin in a step's record is not as it was."""
-    for origin in recorded(record):
+    for origin in origins_of_record(record):
         origin.verified(workdir)
 
 
-def unchanged(source: Path, record: Mapping[str, Any], digested: str, arrays: Mapping[str, str]) -> list[Origin]:
+def unchanged_origins(
+    source: Path, record: Mapping[str, Any], digested: str, arrays: Mapping[str, str]
+) -> list[Origin]:
     """The origins of arrays of a step: the run itself, or the one where the run has them from.
 
     Args:
@@ -104,7 +106,7 @@ def unchanged(source: Path, record: Mapping[str, Any], digested: str, arrays: Ma
       digested: the digest of that step.
       arrays: {path here: path there}.
     """
-    before = recorded(record)
+    before = origins_of_record(record)
     further = {at for origin in before for at in origin.arrays}
     paths_here = {here: at for here, at in arrays.items() if at not in further}
     sources = [Origin(str(source), "", int(record["step"]), digested, paths_here)] if paths_here else []
@@ -149,7 +151,7 @@ def read(step: int, workdir: Path, origins: Sequence[Origin], abstract: dict[str
         loaded |= {here: arrays[there] for here, there in origin.arrays.items() if here in elsewhere}
     if jax.tree.leaves(abstract_here):
         abstract_here = read_arrays(step, workdir / FOLDER / str(step), abstract_here)
-    return _joined(abstract_here, loaded) if loaded else abstract_here
+    return _add_frozen(abstract_here, loaded) if loaded else abstract_here
 
 
 def _split(parts: dict[str, PyTree], elsewhere: set[str]) -> tuple[dict[str, PyTree], dict[str, Any]]:
@@ -160,7 +162,7 @@ def _split(parts: dict[str, PyTree], elsewhere: set[str]) -> tuple[dict[str, PyT
     return (_with_frozen(parts, rest), taken) if taken else (parts, {})
 
 
-def _joined(parts: dict[str, PyTree], more: dict[str, Any]) -> dict[str, PyTree]:
+def _add_frozen(parts: dict[str, PyTree], more: dict[str, Any]) -> dict[str, PyTree]:
     return _with_frozen(parts, _frozen(parts) | more)
 
 

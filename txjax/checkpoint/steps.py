@@ -76,7 +76,7 @@ class Steps:
         """
         try:
             record = load_json(self.path(step) / "record.json")
-            record |= json.loads(digest.added(self.path(step)) or "{}")
+            record |= json.loads(digest.added_text(self.path(step)) or "{}")
             return {"step": int(record["step"]), "arrays": dict(record["arrays"])} | record
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None

@@ -204,7 +204,7 @@ class Store(Steps):
         """
         record = self.record(step)
         check_arrays(self.folder.parent, step, record["arrays"], abstract, all_of_them=False)
-        self.origins = origins.recorded(record)
+        self.origins = origins.origins_of_record(record)
         return origins.read(step, self.folder.parent, self.origins, abstract)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from txjax.cli.load_run import Opened
+from txjax.cli.load_run import OpenRun
 from txjax.types import PyTree, UserError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_adapters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(FIELD, nargs="+", type=Path, default=[], metavar="RUN", help=meaning)
 
 
-def sides(flags: argparse.Namespace, experiment: "Experiment", opened: Opened) -> Iterator[Side]:
+def sides(flags: argparse.Namespace, experiment: "Experiment", opened: OpenRun) -> Iterator[Side]:
     """The run that is open, then those of the flag, each at its step that the flags name.
 
     Arrays that all have are the same ones on the devices.
@@ -86,13 +86,13 @@ def open_other(flags: argparse.Namespace, experiment: "Experiment", workdir: Pat
 
 def check_model(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> None:
     """Raises UserError if the run's model is not the experiment's."""
-    from txjax.experiment import Experiment, resolved
-    from txjax.modules import trusted
+    from txjax.experiment import Experiment, with_default_eval_data
+    from txjax.modules import trusted_modules
     from txjax.train.run.workdir import read_config
     from txjax.tree import identity
 
-    other_run = read_config(workdir, trusted(flags.trust))
-    theirs = resolved(other_run).model if isinstance(other_run, Experiment) else other_run
+    other_run = read_config(workdir, trusted_modules(flags.trust))
+    theirs = with_default_eval_data(other_run).model if isinstance(other_run, Experiment) else other_run
     for (path, *ours), (_, *other) in zip(identity(experiment.model), identity(theirs), strict=False):
         if ours != other:
             hint = f"{path.lstrip('.') or 'the model'} differs"
@@ -109,13 +109,13 @@ def check_frozen(first: tuple["Store", int], other: tuple["Store", int], arrays:
     """
     import numpy as np
 
-    from txjax.checkpoint.origins import recorded
+    from txjax.checkpoint.origins import origins_of_record
     from txjax.types import flat_paths
 
     count = len(flat_paths(abstract))
 
     def named(store: "Store", step: int) -> set[tuple[str, str, str]]:
-        origins = recorded(store.record(step))
+        origins = origins_of_record(store.record(step))
         return {(here, there, origin.digest) for origin in origins for here, there in origin.arrays.items()}
 
     ours = named(*first)

@@ -44,7 +44,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
         raise UserError("--base", "a run without an adapter", str(base), hint="`txjax merge` makes one of it")
     state = dict(variables)
     kept = flat_paths(state.pop("params"))
-    params = flat_paths(dequantized(_nested(kept)))
+    params = flat_paths(dequantized(_nest(kept)))
     origin = origin_family(base)
     plain = without_storage(model)
     of_task, based = peft_heads.for_task(source, plain, params, base if theirs else None, origin)
@@ -57,7 +57,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     if quantized := sorted({*stored_parts(kept).values()} & new.keys()):
         raise UserError("--base", f"a run with {quantized[0]} in float32, which the adapter replaces", str(base))
     whole = {**kept, **new}
-    tree = jax.tree.map(jax.numpy.asarray, _nested(whole))
+    tree = jax.tree.map(jax.numpy.asarray, _nest(whole))
     parts = {"params": pick(tree, lambda path: path in new), "frozen": pick(tree, lambda path: path not in new)}
     with new_folder("--workdir", workdir) as folder:
         missing = ""
@@ -87,13 +87,13 @@ def _last_step(run: Path, trust: Sequence[str]) -> tuple[Any, PyTree, list[dict[
     from txjax.checkpoint import Store
     from txjax.cli.merging import saved_weights
     from txjax.io import digest
-    from txjax.modules import trusted
+    from txjax.modules import trusted_modules
     from txjax.train.run.workdir import read_checkpoints, read_config
 
     store = Store(run, read_checkpoints(run))
     step = store.choose("last")
     origin = {"run": str(run.resolve()), "step": step, "digest": digest.of_all(store.path(step))}
-    return read_config(run, trusted(trust)), saved_weights(store, step), [origin]
+    return read_config(run, trusted_modules(trust)), saved_weights(store, step), [origin]
 
 
 def export_adapter(
@@ -127,7 +127,7 @@ def export_adapter(
     peft.save(model, params, to, of_base, None if name is None else str(name), family, origin)
 
 
-def _nested(flat: dict[str, Any]) -> Any:
+def _nest(flat: dict[str, Any]) -> Any:
     from flax import traverse_util
 
     return traverse_util.unflatten_dict(flat, sep="/")

@@ -43,7 +43,7 @@ def add_fit(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()) -> "Study":
+def fit_law(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()) -> "Study":
     """Fits the law that the flags describe; it can predict `points`. Raises UserError."""
     from txjax.scaling.forms import form_named
     from txjax.scaling.study import parse_numbers, study

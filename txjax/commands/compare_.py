@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
     names = _names(flags.eval, *experiments)
     sides_scored = [stored_or_scored(side, run, names) for side, run in zip(sides, experiments, strict=True)]
     compared = {
-        name: _compared(
+        name: _comparison(
             name, *((run.evals[name], s.results[name]) for run, s in zip(experiments, sides_scored, strict=True))
         )
         for name in names
@@ -82,7 +82,7 @@ def _names(chosen: str | None, a: "Experiment", b: "Experiment") -> list[str]:
     return common if chosen is None else [chosen]
 
 
-def _compared(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]") -> dict[str, Any]:
+def _comparison(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]") -> dict[str, Any]:
     """The data that both results are of, and the differences of their scores.
 
     Raises:

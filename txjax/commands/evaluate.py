@@ -10,7 +10,7 @@ import sys
 from txjax.cli.adapter_runs import add_adapters
 from txjax.cli.harness_flags import COLUMNS, NAME, add_harness_flags, task_rows, with_tasks
 from txjax.cli.load_run import parser, read
-from txjax.cli.scoring import scored
+from txjax.cli.scoring import score_runs
 
 SUMMARY = "score a checkpoint of a run on its evaluation sets, or on tasks of lm-evaluation-harness"
 
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     experiment = with_tasks(read(flags, overrides), flags)
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
-    scored_sides = scored(flags, experiment, experiment.evals, overrides)
+    scored_sides = score_runs(flags, experiment, experiment.evals, overrides)
     if not distributed.is_primary():
         return 0
     sets = {name: names_and_splits(evaluator.data) for name, evaluator in experiment.evals.items()}

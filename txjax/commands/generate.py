@@ -9,7 +9,7 @@ from typing import Any
 
 from txjax.cli.adapter_runs import add_adapters, sides
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
-from txjax.cli.load_run import opened, parser, read
+from txjax.cli.load_run import open_run, parser, read
 from txjax.terminal_escape import LAYOUT, visible
 
 SUMMARY = "write text with a trained decoder or encoder-decoder"
@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int:
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
 
-    with opened(flags, experiment) as loaded:
+    with open_run(flags, experiment) as loaded:
         (window,) = experiment.data.spec()["tokens"].shape
         generator = generator_for(experiment.model, loaded.variables, inputs, window)
         if isinstance(generator, Recomputed):
@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
             parts = stream(generator, loaded.variables, inputs, flags.length, key, search)
             show(form.before(prompts[0]), functools.partial(text, prompts[0]), parts)
             return 0
-        program = backend.jit(written(generator, search, flags.length))
+        program = backend.jit(writing_program(generator, search, flags.length))
         for side in sides(flags, experiment, loaded):
             answers = jax.device_get(program(side.variables, inputs, key))
             if flags.adapters and not flags.json:
@@ -68,7 +68,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def written(generator: Any, search: Any, length: int) -> Callable[..., Any]:
+def writing_program(generator: Any, search: Any, length: int) -> Callable[..., Any]:
     """What a search finds with a generator, as a function of variables, inputs and a key."""
     from txjax.decoding import Beam
 

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from txjax.cli.load_run import opened, parser, read
+from txjax.cli.load_run import open_run, parser, read
 from txjax.types import UserError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
     experiment.mesh = without_pipeline(experiment.mesh)
     model, objective, data, field = part_named(experiment, flags.data)
     query = place_of(flags.query, data)
-    with opened(flags, experiment) as loaded:
+    with open_run(flags, experiment) as loaded:
         variables = loaded.variables
         if flags.input:
             examples = examples_from([argument_text(text, "--input") for text in flags.input], model, variables, data)

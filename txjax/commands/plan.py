@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 
     from txjax import config
-    from txjax.experiment import resolved
+    from txjax.experiment import with_default_eval_data
     from txjax.plan import layouts
     from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
     target = _target(flags)
 
     def load(more: Sequence[str]) -> Any:
-        return resolved(config.load(flags.config, [*overrides, *more]))
+        return with_default_eval_data(config.load(flags.config, [*overrides, *more]))
 
     facts = functools.partial(summary, runs=flags.runs, price=flags.price)
     if flags.search:

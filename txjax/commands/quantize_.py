@@ -30,10 +30,10 @@ def run(argv: list[str]) -> int:
     from txjax.cli.derived_run import write_run
     from txjax.cli.merging import weights
     from txjax.cli.model_axes import model_axes
-    from txjax.components import Slot
+    from txjax.components import ConfigSlot
     from txjax.experiment import Experiment
     from txjax.io.new_folder import check_new
-    from txjax.modules import trusted
+    from txjax.modules import trusted_modules
     from txjax.nn import QuantizedKernels, stored_parts
     from txjax.optim import train_all_but
     from txjax.train.run.workdir import read_checkpoints, read_config
@@ -42,9 +42,9 @@ def run(argv: list[str]) -> int:
 
     prepare()
     check_new("--to", flags.to)
-    storage = Slot("--storage", QuantizedKernels).read(flags.storage)
+    storage = ConfigSlot("--storage", QuantizedKernels).read(flags.storage)
     check_fields(storage, "--storage")
-    loaded = read_config(flags.workdir, trusted(flags.trust))
+    loaded = read_config(flags.workdir, trusted_modules(flags.trust))
     model = loaded.model if isinstance(loaded, Experiment) else loaded
     for field, hint in {"adapter": "`txjax merge` makes one", "storage": "its kernels are quantized"}.items():
         if (value := getattr(model, field, None)) is not None:

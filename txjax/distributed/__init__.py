@@ -4,7 +4,7 @@ In a run of one process everything here does nothing and costs nothing. See `doc
 """
 
 from txjax.distributed.agreement import Elsewhere, barrier, gather, local_rows, on_primary
-from txjax.distributed.failing import exit_process, failed, report_failure, watch_peers
+from txjax.distributed.failing import exit_process, first_failure, report_failure, watch_peers
 from txjax.distributed.identity import (
     error_message,
     exit_code,
@@ -21,7 +21,7 @@ __all__ = [
     "barrier",
     "exit_code",
     "report_failure",
-    "failed",
+    "first_failure",
     "is_primary",
     "gather",
     "process_index",

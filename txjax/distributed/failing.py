@@ -49,12 +49,12 @@ def watch_peers(folder: Path) -> None:
 def _watch() -> None:
     while True:
         time.sleep(LOOK_SECONDS)
-        failure = failed()
+        failure = first_failure()
         if failure and failure["process"] != process_index():
             _exit_like(failure)
 
 
-def failed() -> dict[str, Any] | None:
+def first_failure() -> dict[str, Any] | None:
     """The first failure that a process reported, with its `process`, `code` and `message`; None if there is none."""
     if _channel is None:
         return None
@@ -69,7 +69,7 @@ def report_failure(error: BaseException) -> None:
     """Prints the error, reports it to the other processes and exits. Returns if this is the only process."""
     if not is_multiprocess():
         return
-    failure = failed()  # this error may only follow from that of another process
+    failure = first_failure()  # this error may only follow from that of another process
     if failure is not None and failure["process"] != process_index():
         _exit_like(failure)
     if isinstance(error, UserError | RunError):
@@ -87,7 +87,7 @@ def _exit_like(failure: dict[str, Any]) -> NoReturn:
 
 def exit_process(code: int, message: str) -> NoReturn:
     """Exits at once, without waiting for other processes; reports the message to them, if there are any."""
-    if _channel is not None and failed() is None:
+    if _channel is not None and first_failure() is None:
         line = json.dumps({"process": process_index(), "code": code, "message": message[:2000]}) + "\n"
         with contextlib.suppress(OSError), _channel.open("a", encoding="utf-8") as file:
             file.write(line)

@@ -48,7 +48,7 @@ def start(
         "process_count": _number("process_count", process_count),
         "process_index": _number("process_index", process_index),
     }
-    detected = _detected()
+    detected = _detect_arguments()
     missing = [flag for flag, value in arguments.items() if value is None]
     if arguments["process_count"] == 1 or (detected is None and len(missing) == len(arguments)):
         return
@@ -64,7 +64,7 @@ def start(
         if count
         else "; does every one of them run, and can they reach the first?"
     )
-    with _within(timeout_seconds, late):
+    with _exit_after(timeout_seconds, late):
         try:
             jax.distributed.initialize(
                 address,
@@ -102,7 +102,7 @@ def _check(coordinator_address: str | None, process_count: int | None, process_i
         raise UserError("--process_index", f"0 to {(process_count or 0) - 1}", process_index)
 
 
-def _detected() -> dict[str, Any] | None:
+def _detect_arguments() -> dict[str, Any] | None:
     """The arguments with which JAX detects the other processes itself; None in an environment without a sign of any."""
     here = os.environ
     if "SLURM_STEP_NODELIST" in here and int(here.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # a batch script itself has 1
@@ -146,7 +146,7 @@ def _tasks_on_node(text: str, node: int) -> int:
 
 
 @contextlib.contextmanager
-def _within(seconds: float, late: str) -> Iterator[None]:
+def _exit_after(seconds: float, late: str) -> Iterator[None]:
     """Prints `late` and exits with code 2 if the block takes longer; JAX would abort."""
 
     def exit_process() -> None:

@@ -51,12 +51,12 @@ def differences(a: tuple[Rescore, Rows], b: tuple[Rescore, Rows]) -> dict[str, D
         if right[0] is not None and right[1] is not None:
             p, test = mcnemar(right[0], right[1]), MCNEMAR
         else:
-            p, test = shifted(apart, there[name] - here[name]), BOOTSTRAP
+            p, test = shifted_p_value(apart, there[name] - here[name]), BOOTSTRAP
         by_score[name] = Difference(here[name], there[name], *interval(apart), p, test)
     return by_score
 
 
-def shifted(apart: Float[np.ndarray, "draws"], difference: float) -> float:
+def shifted_p_value(apart: Float[np.ndarray, "draws"], difference: float) -> float:
     """The two-sided p of a difference from its bootstrap draws, moved to a mean of 0; never below 1 / (draws + 1)."""
     far = np.abs(apart - difference) >= abs(difference) * (1 - 1e-9)
     return float((1 + far.sum()) / (1 + len(apart)))

@@ -197,8 +197,8 @@ class Evaluator:
       every_steps: training steps between two evaluations; the last step is always evaluated.
       batch_size: examples in a global batch. If None, the run's.
       max_batches: the number of batches to evaluate. If None, all.
-      task: the task that is evaluated, in a run of several (`objectives.Several`): with its objective, on its data set.
-        If None, the run has one.
+      task: the task that is evaluated, in a run of several (`objectives.MultiTask`): with its objective, on its
+        data set. If None, the run has one.
     """
 
     data: Dataset

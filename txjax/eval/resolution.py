@@ -5,7 +5,7 @@ from typing import Any
 
 from txjax.checks import Checks
 from txjax.data import Dataset
-from txjax.data.loading.default_eval_data import completed, following
+from txjax.data.loading.default_eval_data import fill_default_fields, follow_training_data
 from txjax.eval.evaluator import Evaluator
 from txjax.types import UserError
 
@@ -15,7 +15,7 @@ def resolve(experiment: Any, checks: Checks) -> Any:
 
     An evaluation that can't be filled in is left out, and its errors are added to `checks`.
     """
-    data: Any = completed(experiment.data)
+    data: Any = fill_default_fields(experiment.data)
     experiment = dataclasses.replace(experiment, data=data, model=_with_classes(experiment.model, data))
     evals = {}
     for name, evaluator in experiment.evals.items():
@@ -46,7 +46,7 @@ def _with_data(where: str, evaluator: Evaluator, experiment: Any) -> Evaluator:
         data = getattr(evaluator, field.name)
         if isinstance(data, Dataset):
             try:
-                data_sets[field.name] = completed(following(data, train))
+                data_sets[field.name] = fill_default_fields(follow_training_data(data, train))
             except UserError as error:
                 raise error.inside(f"{where}.{field.name}", "data") from None
     return dataclasses.replace(evaluator, **data_sets)

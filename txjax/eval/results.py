@@ -44,14 +44,14 @@ def digests(contents: Iterable[Any]) -> Int[np.ndarray, "N"]:
     return np.array([zlib.crc32(repr(content).encode()) for content in contents], np.int64)
 
 
-def packed(rows: Rows) -> bytes:
+def pack_rows(rows: Rows) -> bytes:
     """The content of a file of a table, in numpy's format npz."""
     file = io.BytesIO()
     np.savez_compressed(file, **rows)  # type: ignore[arg-type]
     return file.getvalue()
 
 
-def unpacked(content: bytes) -> Rows:
+def unpack_rows(content: bytes) -> Rows:
     """The table of a file's content.
 
     Raises:

@@ -97,7 +97,7 @@ def add(folder: Path, text: str) -> list[str]:
     return [f"{name} was changed" for name, content in pairs if read_bytes(folder / name) != content.encode()]
 
 
-def added(folder: Path) -> str | None:
+def added_text(folder: Path) -> str | None:
     """The text that was added to a folder; None if there is none."""
     complete = is_complete(folder) and ADDED in json.loads(read_bytes(folder / NAME))
     return read_bytes(folder / ADDED).decode() if complete else None

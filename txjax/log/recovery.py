@@ -76,7 +76,7 @@ def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: S
         if lines[: len(good)] != good:
             _warn(path, text, f"{len(good)} rows up to step {step} are good and are kept")
     else:
-        kept = _proved(path, lines, step, extent, step_of)
+        kept = _verified_rows(path, lines, step, extent, step_of)
     if kept != text:
         replace_bytes(path, kept)
     return Kept(kept, _last(kept.splitlines(keepends=True), step_of, -1), reached)
@@ -89,7 +89,7 @@ def spare_log(path: Path, step: int, step_of: StepOf) -> None:
         log.warning("%s with its rows up to step %d is kept as %s", path, step, _set_aside(path, "until", text))
 
 
-def _proved(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, Any], step_of: StepOf) -> bytes:
+def _verified_rows(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, Any], step_of: StepOf) -> bytes:
     """The rows of `extent`: from the log, else from a copy of it, else the good rows that are left."""
     count = int(extent["rows"])
     for source in (None, *sorted(path.parent.glob(f"{path.name}.*"))):

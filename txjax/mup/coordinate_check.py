@@ -100,7 +100,7 @@ def check(rows: Sequence[Coordinates], output: str, limit: float = LIMIT) -> Che
 
     growths = [growth(module) for module in dict.fromkeys(row.module for row in rows)]
     growths.sort(key=lambda g: -(g.change or (-np.inf, 0))[0])
-    grown = [(value[0], g.module, word) for g in growths for word, value in _named(g) if value is not None]
+    grown = [(value[0], g.module, word) for g in growths for word, value in _named_growths(g) if value is not None]
     top, module, word = max(grown)
     found_law = f"after {last} updates the {word} of {module} scales as width^{top:+.2f}"
     if top > limit:
@@ -113,7 +113,7 @@ def check(rows: Sequence[Coordinates], output: str, limit: float = LIMIT) -> Che
     return Check(growths, True, f"flat: at most, {found_law} (limit {limit:+.2f})")
 
 
-def _named(growth: Growth) -> list[tuple[str, tuple[float, float] | None]]:
+def _named_growths(growth: Growth) -> list[tuple[str, tuple[float, float] | None]]:
     return [("size", growth.size), ("change", growth.change)]
 
 

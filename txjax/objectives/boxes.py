@@ -29,7 +29,7 @@ def corners(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     return jnp.concatenate([centre - half, centre + half], -1)
 
 
-def centred(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+def centre_boxes(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """The inverse of `corners`."""
     return jnp.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
 

@@ -117,14 +117,14 @@ def random_click(keys: jax.Array, region: Mask, target: Mask) -> Points:
     """
     region = jnp.where(region.any((2, 3), keepdims=True), region, target)
     uniform = jax.vmap(lambda key: jax.random.uniform(key, region.shape[1:]))(keys)
-    return _at(jnp.where(region, uniform, -1.0), target)
+    return _click_at_highest(jnp.where(region, uniform, -1.0), target)
 
 
 def central_click(region: Mask, target: Mask) -> Points:
     """The place of the region that is farthest from all outside it; no point where the region is empty."""
     flat = region.reshape(-1, *region.shape[2:])
     depth = jax.lax.map(squared_depth, flat).reshape(region.shape)
-    points, labels = _at(depth, target)
+    points, labels = _click_at_highest(depth, target)
     return points, jnp.where(region.any((2, 3))[:, :, None], labels, NO_POINT)
 
 
@@ -140,7 +140,7 @@ def squared_depth(region: Bool[Array, "H W"]) -> Float[Array, "H W"]:
     return nearest[1:-1, 1:-1]
 
 
-def _at(scores: Float[Array, "B N H W"], target: Mask) -> Points:
+def _click_at_highest(scores: Float[Array, "B N H W"], target: Mask) -> Points:
     """The centre of the place of the highest score, labelled 1 on the object, 0 off it."""
     *lead, height, width = scores.shape
     best = scores.reshape(*lead, -1).argmax(-1)

@@ -12,7 +12,7 @@ from txjax.data.loading.limits import size_of
 from txjax.nn import Encoded, Logits, Teacher, WithEncoded
 from txjax.objectives.base import Objective, check_arguments
 from txjax.objectives.frozen_variables import join, split, with_state
-from txjax.objectives.several import Several
+from txjax.objectives.multi_task import MultiTask
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
 
 PREFIX = "teacher"
@@ -66,7 +66,7 @@ class Distillation(Objective):
             self.objective.check(model, data)
         except UserError as error:
             raise error.inside("objective.objective", "objective") from None
-        if isinstance(self.objective, Several | Distillation):
+        if isinstance(self.objective, MultiTask | Distillation):
             expected = "an objective that calls the model once, such as MaskedToken"
             raise UserError("objective.objective", expected, type(self.objective).__name__)
         if not callable(getattr(self.teacher, "init", None)):

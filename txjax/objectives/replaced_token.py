@@ -67,7 +67,7 @@ class ReplacedToken(MaskedToken):
             "replaced_accuracy": Mean.of(detected_replaced == replaced, weights),
             "replaced_recall": Mean.of(detected_replaced, weights * replaced),
             "replaced_precision": Mean.of(replaced, weights * detected_replaced),
-            "replaced_auc": ranked(scores, replaced, weights > 0),
+            "replaced_auc": pairwise_auc(scores, replaced, weights > 0),
         }
         return aux.outcome(losses, metrics)
 
@@ -84,7 +84,7 @@ def fill(
     return tokens.at[positions].set(jnp.where(chosen, samples, tokens[positions]), unique_indices=True)
 
 
-def ranked(scores: Float[Array, "B L"], positive: Bool[Array, "B L"], mask: Bool[Array, "B L"]) -> Mean:
+def pairwise_auc(scores: Float[Array, "B L"], positive: Bool[Array, "B L"], mask: Bool[Array, "B L"]) -> Mean:
     """Over the pairs of a positive and a negative of a row: whether the positive has the higher score; 0.5 if equal."""
     difference = scores[:, :, None] - scores[:, None, :]
     pairs = (mask & positive)[:, :, None] & (mask & ~positive)[:, None, :]

@@ -36,7 +36,7 @@ class Objects:
     def of(batch: Batch) -> "Objects":
         """From `boxes` and `box_labels`; boxes are fractions of the padded image there."""
         shown = boxes.remove_padding(batch["boxes"], batch)
-        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centred(shown), batch["box_labels"] >= 0)
+        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centre_boxes(shown), batch["box_labels"] >= 0)
 
 
 @dataclasses.dataclass

@@ -63,7 +63,7 @@ class WithNextToken(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         outputs, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         self.check_output(model, outputs, batch)
-        batches = {TASK: batch, TEXT: batch | _shifted(batch)}
+        batches = {TASK: batch, TEXT: batch | _shift_tokens(batch)}
         by_part = {
             name: part(_Called(outputs[name]), variables, batches[name], key, train)
             for name, part in self.tasks.items()
@@ -83,7 +83,7 @@ class _Called:
         return self.output if mutable is False else (self.output, {})
 
 
-def _shifted(batch: Batch) -> Batch:
+def _shift_tokens(batch: Batch) -> Batch:
     """The next tokens of each row and their weights: within one segment, in examples that have weight."""
     tokens, segments = batch["tokens"], batch["segments"]
     following, of = (jnp.pad(x[:, 1:], ((0, 0), (0, 1))) for x in (tokens, segments))

@@ -26,7 +26,7 @@ from txjax.optim.lars import scale_by_trust
 from txjax.optim.layer_decay import LayerDecay, steps_below_head
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
-from txjax.parametrization import RULES, Factors, Scaling, refuse, unscaled
+from txjax.parametrization import RULES, Factors, Scaling, no_scaling, refuse
 from txjax.sharding import is_axes
 from txjax.types import PyTree, UserError, config_field, path_name
 
@@ -95,7 +95,7 @@ class Optimizer:
         num_steps: int,
         axes: PyTree,
         below: Mapping[str, np.ndarray] | None = None,
-        scaling: Callable[[str], Scaling | None] = unscaled,
+        scaling: Callable[[str], Scaling | None] = no_scaling,
     ) -> optax.GradientTransformation:
         """The transformation for a run.
 

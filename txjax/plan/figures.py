@@ -9,7 +9,7 @@ from flax.core import meta
 
 from txjax import backend
 from txjax.experiment import Experiment
-from txjax.flops import by_scope, count, pruned
+from txjax.flops import by_scope, count, prune_function
 from txjax.nn import parameter_sizes, stored_parts
 from txjax.train.state.counting import flops_per_step, forward_of
 from txjax.train.state.state import abstract_variables, batch_spec
@@ -52,7 +52,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
         flops=_flops(experiment, arguments),
         flops_per_step=flops_per_step(experiment, variables),
         flops_done=_flops_done(experiment, arguments),
-        kept=_kept(experiment, variables, platform),
+        kept=_kept_bytes(experiment, variables, platform),
         unit="token" if "tokens" in spec else "example",
         units=experiment.batch_size * (tokens or 1),
     )
@@ -96,10 +96,10 @@ def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> 
 
 def _flops_done(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> int:
     gradient = jax.grad(forward_of(experiment))
-    return count(pruned(gradient) if arguments[1]["params"] else gradient, *arguments)
+    return count(prune_function(gradient) if arguments[1]["params"] else gradient, *arguments)
 
 
-def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
+def _kept_bytes(experiment: Experiment, variables: PyTree, platform: str) -> int:
     """Bytes kept for one example: the difference of two microbatches and of one, so that weights do not count."""
     examples = experiment.batch_size // experiment.microbatches
     with backend.target_platform(platform):

@@ -53,7 +53,7 @@ DARK = Theme(
 )
 
 
-def dress(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
+def style_axes(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
     """Applies the common style: a left-aligned title (of this font size), a pale grid, one spine."""
     axes.set_title(title, loc="left", fontsize=size, fontweight="bold", color=theme.ink, pad=10)
     axes.set_facecolor(theme.paper)
@@ -139,7 +139,7 @@ class Panel:
         # With many lines, training's are thin, pale and unlabelled.
         crowded = len(self.lines) > 3 and any(line.measured for line in self.lines)
         title = f"{self.title}  (thick: evaluation, thin: training)" if crowded else self.title
-        dress(axes, theme, title)
+        style_axes(axes, theme, title)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=NICE))
         axes.yaxis.set_major_locator(MaxNLocator(6 if self.inches > 3 else 4, steps=NICE))
         axes.xaxis.set_major_formatter(lambda step, _: compact(step))

@@ -46,7 +46,7 @@ def _cards(runs: Sequence[Run], kind: str, read: Callable[[Path], bytes | str]) 
     for run in runs:
         for name, files in run.outputs(kind).items():
             *earlier, latest = files
-            outputs = [Output(step, read(files[step])) for step in (*_spread(earlier), latest)]
+            outputs = [Output(step, read(files[step])) for step in (*_spread_steps(earlier), latest)]
             cards.append(Card(f"{run.name} {name}" if len(runs) > 1 else name, name, outputs[-1], outputs[:-1]))
     return cards
 
@@ -55,7 +55,7 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace", encoding="utf-8")
 
 
-def _spread(steps: Sequence[int]) -> list[int]:
+def _spread_steps(steps: Sequence[int]) -> list[int]:
     """At most SHOWN steps, evenly spaced, including the first and the last."""
     if len(steps) <= SHOWN:
         return list(steps)

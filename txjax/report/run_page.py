@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txjax.log import Value
-from txjax.numbers import rounded
+from txjax.numbers import round_measured
 from txjax.report.gallery import gallery
 from txjax.report.render import render
 from txjax.report.runs import Run
@@ -33,7 +33,8 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
         gallery=gallery(runs),
         scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in scores_by_run],
         folded=[
-            {name: rounded(x) for name, x in column.items() if name.startswith(_FOLDED)} for column in scores_by_run
+            {name: round_measured(x) for name, x in column.items() if name.startswith(_FOLDED)}
+            for column in scores_by_run
         ],
         tables=tables,
     )
@@ -54,10 +55,10 @@ def scores(run: Run) -> dict[str, Value]:
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
     predicted = preregistration.score(run.workdir, last if over else {})
-    return {"step": step} | _stopped(run) | last | best | seconds | sizes | predicted
+    return {"step": step} | _stop_reason(run) | last | best | seconds | sizes | predicted
 
 
-def _stopped(run: Run) -> dict[str, Value]:
+def _stop_reason(run: Run) -> dict[str, Value]:
     """Why the run ended before its last step, if it did."""
     stop = run.config.get("stop")
     reason = from_json(stop).reason(run.rows) if stop else None

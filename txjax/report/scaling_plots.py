@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from txjax.report.curves import LIGHT, Theme, dress
+from txjax.report.curves import LIGHT, Theme, style_axes
 from txjax.report.log_axis import label_log_axis
 from txjax.report.png import DPI, write_figure
 from txjax.scaling.envelope import Envelope, envelope, sizes_on
@@ -73,7 +73,7 @@ def _figure(
 
 
 def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") -> None:
-    dress(axes, theme, title)
+    style_axes(axes, theme, title)
     axes.set_xlabel(x, fontsize=9, color=theme.faint)
     axes.set_ylabel(y, fontsize=9, color=theme.faint)
     if "x" in log:

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from txjax.mup.coordinate_check import Check, Coordinates
-from txjax.mup.lr_transfer import Point, Transfer, averaged
-from txjax.report.curves import Theme, dress
+from txjax.mup.lr_transfer import Point, Transfer, average_seeds
+from txjax.report.curves import Theme, style_axes
 from txjax.report.log_axis import label_log_axis
 
 LABELLED = 4  # number of labelled lines in a panel, the steepest
@@ -23,7 +23,7 @@ def draw_coordinates(checks: Mapping[str, tuple[Sequence[Coordinates], Check]], 
     for column, (label, (rows, check)) in enumerate(checks.items()):
         last = max(row.step for row in rows)
         for panel, name in zip(panels[:, column], ("size", "change"), strict=True):
-            dress(panel, theme, f"{label}: {name} after {last} updates", 10)
+            style_axes(panel, theme, f"{label}: {name} after {last} updates", 10)
             _modules(panel, [row for row in rows if row.step == last], name, check, output, theme)
         panels[1, column].set_xlabel("width", fontsize=9, color=theme.faint)
     for panel, name in zip(panels[:, 0], ("mean |activation|", "mean |activation - first|"), strict=True):
@@ -60,9 +60,9 @@ def draw_transfer(points: Sequence[Point], transfer: Transfer, metric: str, them
     """Plots loss over learning rate, a line for each width, and the best rates over the width."""
     figure = Figure(figsize=(11, 4.4), dpi=110, facecolor=theme.paper, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
-    dress(left, theme, f"{metric} over the learning rate", 10)
-    dress(right, theme, "best learning rate over the width", 10)
-    runs, _ = averaged(points)
+    style_axes(left, theme, f"{metric} over the learning rate", 10)
+    style_axes(right, theme, "best learning rate over the width", 10)
+    runs, _ = average_seeds(points)
     for color, optimum in zip(_shades(theme, len(transfer.optima)), transfer.optima, strict=True):
         measured = [p for p in runs if p.width == optimum.width]
         left.plot(

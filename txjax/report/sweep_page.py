@@ -17,7 +17,7 @@ from txjax.sweep.names import labels
 Picture = tuple[bytes, bytes]  # PNGs in the light and the dark theme
 
 
-def ranked(groups: Sequence[Group], metric: str) -> list[Row]:
+def rank_points(groups: Sequence[Group], metric: str) -> list[Row]:
     """All points: groups in order, best first, and in a group those without a score last."""
     return [row for group in groups for row in sorted(group.rows, key=lambda row: not math.isfinite(row.score(metric)))]
 

@@ -12,10 +12,10 @@ from txjax.report.curves import DARK, LIGHT, Theme
 from txjax.report.png import png
 from txjax.report.runs import check_inside
 from txjax.report.sweep_axes import edges, independent_axes
-from txjax.report.sweep_page import Picture, page, ranked
+from txjax.report.sweep_page import Picture, page, rank_points
 from txjax.report.sweep_plots import curves, parallel, per_axis
 from txjax.report.sweep_results import print_all
-from txjax.report.sweep_table import Group, grouped, metric_of, read, to_json
+from txjax.report.sweep_table import Group, group_seeds, metric_of, read, to_json
 
 
 def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
@@ -23,14 +23,14 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     rows = read(folder)
     most = bool(sort) and str(sort).startswith("-")
     metric = metric_of(rows, sort[1:] if sort and most else sort)
-    groups = grouped(rows, metric, most)
+    groups = group_seeds(rows, metric, most)
     if out.parent == folder:
         check_inside("--out", out, folder)
     out.mkdir(parents=True, exist_ok=True)
     pictures = _pictures(groups, metric, most)
     for name, (light, _) in pictures.items():
         replace_bytes(out / name, light)
-    points, paths = ranked(groups, metric), [str(out / name) for name in pictures]
+    points, paths = rank_points(groups, metric), [str(out / name) for name in pictures]
     logged = [name for name in dict.fromkeys([metric, "train/loss"]) if any(row.run.series(name)[0] for row in points)]
     overlaid = [_draw_pictures(lambda theme: curves(points, logged, theme))] if logged else []
     html = out / "index.html"

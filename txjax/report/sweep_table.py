@@ -10,7 +10,7 @@ from typing import Any
 
 from txjax.log import METRICS, Value, plain
 from txjax.report.runs import Run, check_inside, read_runs
-from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
 from txjax.tree import flatten
 from txjax.types import UserError, near_misses
 
@@ -66,13 +66,13 @@ def read(folder: Path) -> list[Row]:
     runs = [_run(point, folder / point.name) for point in points]
     axes = {}
     for path in dict.fromkeys(path for point in points for path in point.values):
-        values = [point.values.get(path, _at(run.config, path)) for point, run in zip(points, runs, strict=True)]
+        values = [point.values.get(path, _value_at(run.config, path)) for point, run in zip(points, runs, strict=True)]
         axes[path] = texts(values)
     rows = []
     for i, (point, run) in enumerate(zip(points, runs, strict=True)):
         step = int(run.rows[-1]["step"]) if run.rows else 0
         begun = f"at step {step}" if step else "not begun"
-        state = "finished" if finished(run.workdir, point.num_steps) else begun
+        state = "finished" if is_finished(run.workdir, point.num_steps) else begun
         rows.append(Row(point.name, state, {path: axes[path][i] for path in axes}, run.last(), run))
     return rows
 
@@ -81,7 +81,7 @@ def _run(point: SweepPoint, workdir: Path) -> Run:
     return read_runs([workdir])[0] if (workdir / METRICS).exists() else Run(point.name, workdir, [], {}, {})
 
 
-def _at(config: Any, path: str) -> Any:
+def _value_at(config: Any, path: str) -> Any:
     """The value at a dotted path of a config as JSON. None if there is none."""
     node = config
     for step in re.findall(r"[^.\[\]]+", path):
@@ -125,7 +125,7 @@ def metric_of(rows: Sequence[Row], wanted: str | None) -> str:
     return wanted or (losses or ["train/loss"])[0]
 
 
-def grouped(rows: Sequence[Row], metric: str, most: bool = False) -> list[Group]:
+def group_seeds(rows: Sequence[Row], metric: str, most: bool = False) -> list[Group]:
     """Points grouped over seeds, best mean first; groups without a mean last.
 
     Args:

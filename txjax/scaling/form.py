@@ -67,7 +67,7 @@ class Form:
         """The `loss` at a point; of a budget (`flops` alone) also `params` and `tokens` of its best run."""
         if set(at) == {"flops"} and self.needs != ("flops",):
             return self.optimum(parameters, at["flops"])
-        points = {role: np.array([value]) for role, value in completed(at).items()}
+        points = {role: np.array([value]) for role, value in complete_point(at).items()}
         return {"loss": float(self.loss(parameters, points)[0])}
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
@@ -93,7 +93,7 @@ class Form:
         return dataclasses.replace(taken, groups=again.astype(object))
 
 
-def completed(at: Mapping[str, float]) -> dict[str, float]:
+def complete_point(at: Mapping[str, float]) -> dict[str, float]:
     """The point with the third of N, D and C = 6 N D where two are given."""
     point = dict(at)
     if "params" in at and "tokens" in at:

@@ -220,6 +220,6 @@ class Ladder:
         return self._flops[width, batch]
 
 
-def below(target: float, count: int, headroom: float = 10.0, spacing: float = 10**0.5) -> list[float]:
+def budgets_below(target: float, count: int, headroom: float = 10.0, spacing: float = 10**0.5) -> list[float]:
     """Budgets below a target run's FLOPs, increasing: the last is target / headroom, the ratio is `spacing`."""
     return sorted(target / headroom / spacing**k for k in range(count))

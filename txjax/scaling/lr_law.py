@@ -64,7 +64,7 @@ class LearningRate(Form):
             columns["tokens"] = d
         basis = np.column_stack([np.ones_like(n), *columns.values()])
         parameters = {}
-        for i, role in enumerate(_varied(table)):
+        for i, role in enumerate(_varied_roles(table)):
             constant, *exponents = np.linalg.lstsq(basis, np.array([b.best[i] for b in good]), rcond=None)[0]
             parameters[f"{role}_coefficient"] = float(bounded_exp(constant))
             parameters |= {f"{role}_exponent_{name}": float(e) for name, e in zip(columns, exponents, strict=True)}
@@ -103,13 +103,13 @@ class LearningRate(Form):
         return table.adding(loss=loss)
 
 
-def _varied(table: Table) -> list[str]:
+def _varied_roles(table: Table) -> list[str]:
     return ["learning_rate"] + (["batch_size"] if "batch_size" in table else [])
 
 
 def _coefficients(table: Table) -> int:
     """The number of coefficients of a basin's quadratic: 3 of one variable, 6 of two."""
-    varied = len(_varied(table))
+    varied = len(_varied_roles(table))
     return (varied + 1) * (varied + 2) // 2
 
 
@@ -123,7 +123,7 @@ def basins(table: Table) -> list[Basin]:
 
 
 def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
-    logs = np.log(np.column_stack([table[role][rows] for role in _varied(table)]))
+    logs = np.log(np.column_stack([table[role][rows] for role in _varied_roles(table)]))
     n = float(table["params"][rows[0]])
     d = float(tokens[rows[0]])
     y = np.log(table["loss"][rows])
@@ -151,4 +151,4 @@ def _minimum_json(basin: Basin, table: Table) -> dict[str, Any]:
     entry: dict[str, Any] = {"params": basin.params, "tokens": basin.tokens, "rows": len(basin.rows)}
     if basin.problem:
         return entry | {"problem": basin.problem, "names": [str(table.names[i]) for i in basin.rows]}
-    return entry | {r: float(np.exp(v)) for r, v in zip(_varied(table), basin.best, strict=True)}
+    return entry | {r: float(np.exp(v)) for r, v in zip(_varied_roles(table), basin.best, strict=True)}

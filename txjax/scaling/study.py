@@ -9,7 +9,7 @@ import numpy as np
 
 from txjax.scaling.bootstrap import bootstrap
 from txjax.scaling.diagnostics import FAR, diagnostics
-from txjax.scaling.form import FitResult, Form, Parameters, completed
+from txjax.scaling.form import FitResult, Form, Parameters, complete_point
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import ROLES, Table, number
 from txjax.types import UserError, near_misses
@@ -76,7 +76,7 @@ class Study:
         return predicted
 
     def _times_the_largest(self, at: Mapping[str, Any]) -> float:
-        known = completed(at)
+        known = complete_point(at)
         for roles in (("flops",), ("params", "tokens", "unique_tokens", "learning_rate")):
             times = [known[r] / float(self.table[r].max()) for r in roles if r in known and r in self.table]
             if times:

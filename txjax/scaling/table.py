@@ -128,7 +128,9 @@ def read_table(
     numbers = [role for role in chosen if role != "group"]
     for i, (name, row) in enumerate(zip(records.names, records.rows, strict=True)):
         values = {role: number(row.get(chosen[role])) for role in numbers}
-        wrong = [f"{chosen[r]} is {_shown(row.get(chosen[r]))}" for r, v in values.items() if not 0 < v < math.inf]
+        wrong = [
+            f"{chosen[r]} is {_shown_value(row.get(chosen[r]))}" for r, v in values.items() if not 0 < v < math.inf
+        ]
         if wrong:
             dropped.append({"row": name, "reason": ", ".join(wrong)})
         else:
@@ -149,7 +151,7 @@ def read_table(
         source=str(path),
         columns=tuple(records.columns()),
     )
-    return _completed(_without_largest(table, drop_largest_losses))
+    return _complete_columns(_without_largest(table, drop_largest_losses))
 
 
 def number(value: Any) -> float:
@@ -162,7 +164,7 @@ def number(value: Any) -> float:
         return math.nan
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     text = "" if value is None else str(value).strip()
     return text[:40] or "blank"
 
@@ -258,7 +260,7 @@ def _without_largest(table: Table, count: int) -> Table:
     return dataclasses.replace(kept, dropped=(*kept.dropped, *reasons))
 
 
-def _completed(table: Table) -> Table:
+def _complete_columns(table: Table) -> Table:
     """The table with the third of N, D and C derived from two, and warnings about derived or duplicate values."""
     has, warnings = set(table.values), []
     if {"params", "tokens"} <= has and "flops" not in has:

@@ -13,9 +13,9 @@ from txjax.sharding.current import (
     unshard_param,
     use_mesh,
     vmap_shards,
-    within,
+    without_axis,
 )
-from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stacked
+from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stack_shardings
 
 __all__ = [
     "AXES",
@@ -35,7 +35,7 @@ __all__ = [
     "num_shards",
     "ring_permute",
     "shardings",
-    "stacked",
+    "stack_shardings",
     "use_mesh",
-    "within",
+    "without_axis",
 ]

@@ -36,7 +36,7 @@ def no_mesh() -> contextlib.AbstractContextManager[None]:
     return _activate(None)
 
 
-def within(axis: str) -> contextlib.AbstractContextManager[None]:
+def without_axis(axis: str) -> contextlib.AbstractContextManager[None]:
     """Removes the mesh axes of `axis` from all rules inside, where one shard of `axis` is traced."""
     state = _active.get()
     return _activate(state and (state[0], state[1].without(axis)))
@@ -48,7 +48,7 @@ def vmap_shards(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_a
     split = () if state is None else state[1].table().get(axis, ())
 
     def part(*args: Any) -> Any:
-        with within(axis):
+        with without_axis(axis):
             return function(*args)
 
     return jax.vmap(part, in_axes, out_axes, spmd_axis_name=split or None)

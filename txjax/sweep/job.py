@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from txjax.checkpoint.steps import Steps
-from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail, is_finished
 
 TRAIN = (sys.executable, "-m", "txjax", "train")
 
@@ -44,7 +44,7 @@ class SweepJob:
 
     def finished(self, point: SweepPoint) -> bool:
         """Whether the point's run has saved its last step."""
-        return finished(self.folder.run(point.name), point.num_steps)
+        return is_finished(self.folder.run(point.name), point.num_steps)
 
     def left(self) -> list[SweepPoint]:
         """The unfinished points."""

@@ -33,7 +33,7 @@ def grid(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
       UserError: two axes set one path, or an axis is empty.
     """
     points_by_axis = [axis for argument in axes for axis in _axes(argument)]
-    return [_joined(points) for points in itertools.product(*points_by_axis)]
+    return [_join_points(points) for points in itertools.product(*points_by_axis)]
 
 
 def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
@@ -46,7 +46,7 @@ def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
     if len({len(axis) for axis in points_by_axis}) > 1:
         lengths = ", ".join(f"{len(axis)} of {' '.join(axis[0])}" for axis in points_by_axis)
         raise UserError("sweep", "axes of one length in zip", lengths)
-    return [_joined(points) for points in builtins.zip(*points_by_axis, strict=True)]
+    return [_join_points(points) for points in builtins.zip(*points_by_axis, strict=True)]
 
 
 def chain(*parts: Iterable[Point]) -> list[Point]:
@@ -63,7 +63,7 @@ class Uniform:
 
     def at(self, share: float) -> float:
         """The quantile `share` (0 to 1)."""
-        return _rounded(self.low + share * (self.high - self.low))
+        return _round_value(self.low + share * (self.high - self.low))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class LogUniform:
         """The quantile `share` (0 to 1)."""
         if not 0 < self.low <= self.high:
             raise UserError("sweep", "LogUniform(low, high) with 0 < low <= high", (self.low, self.high))
-        return _rounded(math.exp(math.log(self.low) + share * math.log(self.high / self.low)))
+        return _round_value(math.exp(math.log(self.low) + share * math.log(self.high / self.low)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +124,12 @@ def sample(
         shares = qmc.Halton(size, rng=rng).random(count)
     else:
         shares = qmc.LatinHypercube(size, rng=rng).random(count)
-    return [{path: _at(path, ranges[path], x) for path, x in builtins.zip(ranges, row, strict=True)} for row in shares]
+    return [
+        {path: _value_at(path, ranges[path], x) for path, x in builtins.zip(ranges, row, strict=True)} for row in shares
+    ]
 
 
-def _at(path: str, values_of_path: Any, share: float) -> Any:
+def _value_at(path: str, values_of_path: Any, share: float) -> Any:
     if isinstance(values_of_path, Uniform | LogUniform | Whole):
         return values_of_path.at(float(share))
     values = list(values_of_path)
@@ -136,7 +138,7 @@ def _at(path: str, values_of_path: Any, share: float) -> Any:
     return values[min(int(share * len(values)), len(values) - 1)]
 
 
-def _rounded(value: float) -> float:
+def _round_value(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
@@ -154,7 +156,7 @@ def _axes(argument: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[list[
     return [[dict(point) for point in argument]]
 
 
-def _joined(parts: Iterable[Point]) -> Point:
+def _join_points(parts: Iterable[Point]) -> Point:
     points = list(parts)
     union: Point = {}
     for point in points:

@@ -54,7 +54,7 @@ class SweepPoint:
         return self.flops_per_step * self.num_steps
 
 
-def finished(workdir: Path, num_steps: int) -> bool:
+def is_finished(workdir: Path, num_steps: int) -> bool:
     """Whether a run has ended: its last step, or the one at which `stop` ended it, is saved completely, and no
     evaluation of it is left."""
     steps = Steps(workdir)

@@ -12,7 +12,7 @@ from txjax.checkpoint import Store
 from txjax.data import Source
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
-from txjax.experiment import Experiment, resolved
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.nn import one_of
 from txjax.train.check import check, open_all
 from txjax.train.check_scores import check_scores
@@ -59,7 +59,7 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
     """
     experiments = [in_steps(experiment) for experiment in experiments]
     layout = checked_layout(experiments[0])
-    stated, experiments = experiments[0], [resolved(experiment) for experiment in experiments]
+    stated, experiments = experiments[0], [with_default_eval_data(experiment) for experiment in experiments]
     resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
     first = experiments[0]
     with sharding.use_mesh(first.mesh):
@@ -84,7 +84,7 @@ def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
     with user_code_errors("config"):
         check(experiment)
-    experiment = resolved(experiment)
+    experiment = with_default_eval_data(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh, user_code_errors("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that

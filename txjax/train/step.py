@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from txjax import backend
-from txjax.eval.evaluation import named
+from txjax.eval.evaluation import named_sums
 from txjax.experiment import Experiment
 from txjax.nn import one_of
 from txjax.train.microbatches import accumulate, cut
@@ -32,7 +32,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     or a batch without any weight leaves parameters, moments, averages and model state as they were.
 
     Metrics: `loss`, `grad_norm` and `lr` of this step, scalars; `skipped`, int32 [2]; `sums`, a `Mean` for each term
-    of the loss and each metric of the objective (`named`).
+    of the loss and each metric of the objective (`named_sums`).
     """
     model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
     schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
@@ -83,7 +83,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
-        metrics |= {"skipped": skipped, "sums": named((seen.losses, seen.metrics))}
+        metrics |= {"skipped": skipped, "sums": named_sums((seen.losses, seen.metrics))}
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
         return new, metrics
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Shaped
 
-from txjax.transfer.origin import FIELD, From, under
+from txjax.transfer.origin import FIELD, From, is_under
 from txjax.transfer.resize import ResizeAxis
 from txjax.types import UserError, near_misses
 
@@ -144,7 +144,7 @@ def match(sources: Sequence[Source], here: Variables, axes: Mapping[str, tuple[s
     for i, source in enumerate(sources):
         for arrays in source.arrays.values():
             for path, array in arrays.items():
-                if under(path, source.origin.there) and (source.name, array.at) not in taken:
+                if is_under(path, source.origin.there) and (source.name, array.at) not in taken:
                     taken.add((source.name, array.at))
                     rows.append(Row("dropped", path, None, array, i))
     return rows
@@ -185,7 +185,7 @@ def _check_prefixes(source: Source, here: Variables) -> None:
         ("there", origin.there, theirs, source.name),
         *((f"omit[{i}]", prefix, ours, "this model") for i, prefix in enumerate(origin.omit)),
     ):
-        if not any(under(path, prefix) for path in paths):
+        if not any(is_under(path, prefix) for path in paths):
             near = near_misses(prefix, _prefixes(paths)) or sorted({path.split("/")[0] for path in paths})
             raise UserError(f"{source.field}.{field}", f"a prefix of paths in {whose}", prefix, near)
 

@@ -29,7 +29,7 @@ class From:
 
     def path_there(self, path: str) -> str | None:
         """The path in the source run; None for a parameter that this origin doesn't give."""
-        if not under(path, self.here) or any(under(path, prefix) for prefix in self.omit):
+        if not is_under(path, self.here) or any(is_under(path, prefix) for prefix in self.omit):
             return None
         return "/".join(x for x in (self.there, path[len(self.here) :].strip("/")) if x)
 
@@ -55,6 +55,6 @@ def origins(init_from: Any) -> list[tuple[str, From]]:
     return fields_and_origins
 
 
-def under(path: str, prefix: str) -> bool:
+def is_under(path: str, prefix: str) -> bool:
     """Whether a prefix of whole steps is one of a path."""
     return not prefix or f"{path}/".startswith(f"{prefix}/")

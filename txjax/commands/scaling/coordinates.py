@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
 
     from txjax import config
     from txjax.backend import prepare
-    from txjax.experiment import resolved
+    from txjax.experiment import with_default_eval_data
     from txjax.io.files import replace_text
     from txjax.mup.activations import OUTPUT, measure
     from txjax.mup.coordinate_check import check
@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int:
         sizes = [f"--config.model.width={width}"]
         if flags.head_size:
             sizes.append(f"--config.model.heads={width // flags.head_size}")
-        experiments.append(resolved(config.load(flags.config, [*overrides, *sizes])))
+        experiments.append(with_default_eval_data(config.load(flags.config, [*overrides, *sizes])))
         check_experiment(experiments[-1])
     compared = {type(experiments[0].model.parametrization).__name__: experiments}
     if flags.beside_standard:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
-from txjax.cli.scaling_flags import add_fit, fitted, plain
+from txjax.cli.scaling_flags import add_fit, fit_law, plain
 from txjax.numbers import five_digits
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
     from txjax.scaling.study import parse_point
 
     points = [parse_point(text) for text in flags.predict]
-    study = fitted(flags, points)
+    study = fit_law(flags, points)
     law = plain(study.to_json([study.predict(at) for at in points]))
     if flags.save:
         flags.save.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.images.scenes import Annotations, Scene, box_areas, clip_boxes
 from txjax.data.images.transforms import Transform
@@ -53,15 +53,15 @@ class Detections(TFDSDataset):
         dropped.
     """
 
-    shape: tuple[int, int, int] = described((64, 64, 1))
+    shape: tuple[int, int, int] = describing_field((64, 64, 1))
     classes: int | None = config_field(None, at_least=1)
-    objects: int = described(3, at_least=1)
-    image_feature: str = described("image")
-    boxes_feature: str = described("objects")
+    objects: int = describing_field(3, at_least=1)
+    image_feature: str = describing_field("image")
+    boxes_feature: str = describing_field("objects")
     masks_feature: str | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = described((0.5,))
-    std: tuple[float, ...] = described((0.5,))
+    mean: tuple[float, ...] = describing_field((0.5,))
+    std: tuple[float, ...] = describing_field((0.5,))
     transforms: tuple[Transform, ...] = ()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.images.mixing import Mixing
 from txjax.data.images.transforms import Transform
@@ -42,14 +42,14 @@ class Images(TFDSDataset):
       subset: a few examples of each class. If None, the whole split.
     """
 
-    shape: tuple[int, int, int] = described((8, 8, 1))
+    shape: tuple[int, int, int] = describing_field((8, 8, 1))
     classes: int | None = config_field(None, at_least=1)
-    image_feature: str = described("image")
-    label_feature: str = described("label")
+    image_feature: str = describing_field("image")
+    label_feature: str = describing_field("label")
     label: ComputedLabel | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = described((0.5,))
-    std: tuple[float, ...] = described((0.5,))
+    mean: tuple[float, ...] = describing_field((0.5,))
+    std: tuple[float, ...] = describing_field((0.5,))
     transforms: tuple[Transform, ...] = ()
     mix: Mixing | None = None
     subset: Subset | None = None

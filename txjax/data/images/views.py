@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from txjax.data.images.pixels import resized
+from txjax.data.images.pixels import resize_image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +40,8 @@ class View:
         """uint8 [H W C] -> uint8 [rows columns C], bicubic and antialiased."""
         box = self._cut(image)
         if (self.rows, self.columns) != (self.height, self.width):
-            box = resized(box, self.rows, self.columns)
-        return _mirrored(box) if self.mirrored else box
+            box = resize_image(box, self.rows, self.columns)
+        return _mirror(box) if self.mirrored else box
 
     def of_masks(self, masks: Int[np.ndarray, "N H W"]) -> Int[np.ndarray, "N rows columns"]:
         """The masks, by the nearest pixel."""
@@ -83,7 +83,7 @@ class View:
         return padded
 
 
-def _mirrored(image: np.ndarray) -> np.ndarray:
+def _mirror(image: np.ndarray) -> np.ndarray:
     mirrored = np.empty_like(image)
     for channel in range(image.shape[2]):  # four times as fast as all at once
         mirrored[..., channel] = image[:, ::-1, channel]

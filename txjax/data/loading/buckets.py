@@ -16,7 +16,7 @@ Shown = Sequence[tuple[int, int]]  # (example, epoch) of the examples of a batch
 Cuts = dict[str, tuple[slice, ...]]  # what remains of an example's array, by key
 
 
-class Cut:
+class TrimmableSource:
     """Base of a Source of padded examples whose batches the loader cuts.
 
     All processes agree on a batch's shapes, since all know the lengths of its examples.
@@ -45,7 +45,7 @@ class Lengths:
     axes: Mapping[str, int]
 
 
-class Bucketed(Cut):
+class Bucketed(TrimmableSource):
     """A Source of padded examples; the loader cuts a batch to the smallest bucket that fits its longest example.
 
     Attributes:

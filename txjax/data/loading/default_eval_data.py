@@ -13,14 +13,14 @@ def sets(data: Dataset) -> dict[str, TFDSDataset]:
     return {path: node for path, node in walk(data, "data") if isinstance(node, TFDSDataset)}
 
 
-def following(data: Dataset, train: Dataset) -> Dataset:
+def follow_training_data(data: Dataset, train: Dataset) -> Dataset:
     """A copy in which every TFDS data set without a name has the training data's name and `data_dir`.
 
     In a mixture the name comes from the training mixture's part of the same name. A set with the same name as the
     training data's also has its `data_dir`, if it has none of its own.
 
-    A field that describes the examples (`dataset.described`) and has no value gets that of the training data, if these
-    are of the class that has the field; a tokenizer, whatever the class. Otherwise it gets its default.
+    A field that describes the examples (`dataset.describing_field`) and has no value gets that of the training data,
+    if these are of the class that has the field; a tokenizer, whatever the class. Otherwise it gets its default.
 
     Raises:
       UserError: a name is missing, and the training data are several sets or none of TFDS.
@@ -42,7 +42,7 @@ def following(data: Dataset, train: Dataset) -> Dataset:
     return data
 
 
-def completed(data: Dataset) -> Dataset:
+def fill_default_fields(data: Dataset) -> Dataset:
     """A copy in which fields without a value have their defaults, or what the set's metadata say, if it is there.
 
     A set that is missing is no error here: the checks of a run report it.

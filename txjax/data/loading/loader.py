@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 
 from txjax.data.dataset import Example, Source
-from txjax.data.loading.buckets import Cut, Cuts, Shown, order
+from txjax.data.loading.buckets import Cuts, Shown, TrimmableSource, order
 from txjax.data.loading.limits import Limits
 from txjax.data.loading.rng import example_rng
 from txjax.data.loading.workers import read_in_processes
@@ -123,7 +123,7 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
 
 def _cuts(source: Source, shown: Callable[[range], Shown]) -> CutsAt:
     """Returns a function from positions to what their batch keeps of its examples; {} if no bucket cuts it."""
-    if not isinstance(source, Cut):
+    if not isinstance(source, TrimmableSource):
         return lambda positions: {}
     return lambda positions: source.cuts(shown(positions))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax.data.dataset import Dataset, Example, Source, open_parts
 from txjax.data.keys import Key
-from txjax.data.loading.buckets import Cut, Cuts, Shown
+from txjax.data.loading.buckets import Cuts, Shown, TrimmableSource
 from txjax.data.loading.index import GlobalIndex
 from txjax.data.loading.rng import hash32
 from txjax.types import UserError, config_field, spec
@@ -18,7 +18,7 @@ ROWS = slice(None)  # the axis of rows stays whole
 
 @dataclasses.dataclass
 class Tasks(Dataset):
-    """Rows of several data sets in every example, for `objectives.Several`.
+    """Rows of several data sets in every example, for `objectives.MultiTask`.
 
     An example has `rows` R of each part: `images/image` [R H W C], `images/label` [R], `texts/tokens` [R L], and so
     on, with the part's own `images/id` [R]. So a batch, and every microbatch of it, has rows of all parts, in the same
@@ -74,7 +74,7 @@ class Tasks(Dataset):
         return TasksSource(open_parts(self.parts), {name: self.rows.get(name, 1) for name in self.parts})
 
 
-class TasksSource(Cut):
+class TasksSource(TrimmableSource):
     """Rows of several sources, by index. If a source is bucketed, its arrays are cut to its own buckets."""
 
     def __init__(self, sources: dict[str, Source], rows: dict[str, int]):
@@ -97,12 +97,12 @@ class TasksSource(Cut):
 
     @property
     def whole(self) -> bool:
-        return all(source.whole for source in self._sources.values() if isinstance(source, Cut))
+        return all(source.whole for source in self._sources.values() if isinstance(source, TrimmableSource))
 
     def cuts(self, shown: Shown) -> Cuts:
         slices: Cuts = {}
         for name, source in self._sources.items():
-            if isinstance(source, Cut):
+            if isinstance(source, TrimmableSource):
                 rows = [row for index, epoch in shown for row in self._shown(name, index, epoch)]
                 slices |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(rows).items()}
         return slices

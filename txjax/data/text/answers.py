@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, described
+from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.loading import disk_cache
 from txjax.data.loading.buckets import Lengths
 from txjax.data.text.sentences import Sentences, SentenceSource
@@ -43,10 +43,10 @@ class Answers(Sentences):
       question_length: with `stride`, a question's tokens; the others are cut.
     """
 
-    features: tuple[str, ...] = described(("question", "context"))
-    answer_feature: str = described("answers")
+    features: tuple[str, ...] = describing_field(("question", "context"))
+    answer_feature: str = describing_field("answers")
     stride: int | None = config_field(None, at_least=1)
-    question_length: int = described(64, at_least=1)
+    question_length: int = describing_field(64, at_least=1)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         single = {"weights": spec((), "float32"), "start": spec((), "int32"), "end": spec((), "int32")}

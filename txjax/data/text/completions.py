@@ -7,7 +7,7 @@ import logging
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tfds import records
@@ -40,10 +40,10 @@ class Completions(TFDSDataset):
         (an error).
     """
 
-    prompt: str = described("{prompt}")
-    answer: str = described("{answer}")
-    length: int = described(128, at_least=2)
-    tokenizer: Tokenizer = described(factory=_bytes)
+    prompt: str = describing_field("{prompt}")
+    answer: str = describing_field("{answer}")
+    length: int = describing_field(128, at_least=2)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
     end: str | None = None
     too_long: str = config_field("refuse", choices=("drop", "refuse"))
 
@@ -90,7 +90,7 @@ class CompletionSource:
             open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer, before)
             for template, before in zip(data.templates(), (start, ()), strict=True)
         )
-        self._kept = _kept(data, *(np.diff(tokens.documents) for tokens in (self._prompts, self._answers)))
+        self._kept = _kept_records(data, *(np.diff(tokens.documents) for tokens in (self._prompts, self._answers)))
         made_from = (
             repr([self._prompts.fingerprint, self._answers.fingerprint, self._end]).encode() + self._kept.tobytes()
         )
@@ -113,7 +113,7 @@ class CompletionSource:
         return example
 
 
-def _kept(data: Completions, prompts: np.ndarray, answers: np.ndarray) -> np.ndarray:
+def _kept_records(data: Completions, prompts: np.ndarray, answers: np.ndarray) -> np.ndarray:
     """The numbers of the records that are examples, by the tokens of their texts. Logs how many are left out."""
     empty, sizes = (prompts == 0) | (answers == 0), prompts + answers
     long, where = ~empty & (sizes > data.length), f"{data.name} {data.split}"

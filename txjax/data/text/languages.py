@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Dataset, Example, Source, described
+from txjax.data.dataset import Dataset, Example, Source, describing_field
 from txjax.data.keys import Key
 from txjax.data.loading.buckets import Bucketed, Lengths
 from txjax.data.text.sentences import Sentences, SentenceSource
@@ -142,7 +142,7 @@ class Bitext(Sentences):
       languages: the names of all languages of the model, in the order of their ids.
     """
 
-    features: tuple[str, ...] = described(("en", "de"))
+    features: tuple[str, ...] = describing_field(("en", "de"))
     spoken: tuple[str, ...] = ("en", "de")
     languages: tuple[str, ...] = ("en", "de")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_sorted
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
@@ -52,14 +52,14 @@ class Pairs(TFDSDataset):
         long pairs alone.
     """
 
-    source: str = described("{source}")
-    target: str = described("{target}")
-    source_length: int = described(128, at_least=2)
-    length: int = described(128, at_least=2)
-    tokenizer: Tokenizer = described(factory=_bytes)
-    source_tokenizer: Tokenizer | None = described(None)
-    start: str = described("[START]")
-    end: str = described("[END]")
+    source: str = describing_field("{source}")
+    target: str = describing_field("{target}")
+    source_length: int = describing_field(128, at_least=2)
+    length: int = describing_field(128, at_least=2)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
+    source_tokenizer: Tokenizer | None = describing_field(None)
+    start: str = describing_field("[START]")
+    end: str = describing_field("[END]")
     too_long: str = config_field("cut", choices=("cut", "drop", "refuse"))
     buckets: tuple[tuple[int, int], ...] = ()
     sort_batches: int = config_field(1, at_least=1)
@@ -94,7 +94,7 @@ class Pairs(TFDSDataset):
         self.tokenizer.check()
         self.tokenizer.special(self.start)
         for side, tokenizer in zip(self.sides(), self.tokenizers(), strict=True):
-            with _named(side):
+            with _name_side(side):
                 tokenizer.check()
                 tokenizer.special(self.end)
         self.templates()
@@ -116,13 +116,13 @@ class PairSource(Bucketed):
         self._pairs, self._templates = pairs, pairs.templates()
         opened = []
         for template, tokenizer, side in zip(self._templates, pairs.tokenizers(), pairs.sides(), strict=True):
-            with _named(side):
+            with _name_side(side):
                 opened.append(open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer))
         self._source, self._target = opened
         of_source, of_target = {"source_tokens", "source_segments"}, {"tokens", "targets", "segments", "weights"}
         most = pairs.source_length, pairs.length
         sizes = [np.diff(tokens.documents) + 1 for tokens in (self._source, self._target)]  # with one special token
-        self._kept = _kept(pairs, sizes, most)
+        self._kept = _kept_pairs(pairs, sizes, most)
         made_from = repr([self._source.fingerprint, self._target.fingerprint]).encode() + self._kept.tobytes()
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         self.lengths = tuple(
@@ -148,19 +148,19 @@ class PairSource(Bucketed):
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         source, target, record = self._pairs.source_length, self._pairs.length, int(self._kept[index])
         text, answer = self._source.text(record)[: source - 1], self._target.text(record)[: target - 1]
-        segments = _padded(np.ones(len(answer) + 1, np.int32), target)
+        segments = _pad_row(np.ones(len(answer) + 1, np.int32), target)
         return {
-            "source_tokens": _padded(np.append(text, np.int32(self._source_end)), source),
-            "source_segments": _padded(np.ones(len(text) + 1, np.int32), source),
-            "tokens": _padded(np.append(np.int32(self._start), answer), target),
-            "targets": _padded(np.append(answer, np.int32(self._end)), target),
+            "source_tokens": _pad_row(np.append(text, np.int32(self._source_end)), source),
+            "source_segments": _pad_row(np.ones(len(text) + 1, np.int32), source),
+            "tokens": _pad_row(np.append(np.int32(self._start), answer), target),
+            "targets": _pad_row(np.append(answer, np.int32(self._end)), target),
             "segments": segments,
             "weights": segments.astype(np.float32),
         }
 
 
 @contextlib.contextmanager
-def _named(side: str) -> Iterator[None]:
+def _name_side(side: str) -> Iterator[None]:
     """Errors of a tokenizer inside name the field that has it."""
     try:
         yield
@@ -168,7 +168,7 @@ def _named(side: str) -> Iterator[None]:
         raise error.inside(f"data.{side}", "data.tokenizer") from None
 
 
-def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
+def _kept_pairs(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
     empty = np.logical_or(*(sizes_of_side == 1 for sizes_of_side in sizes))
     long = ~empty & np.logical_or(*(sizes_of_side > size for sizes_of_side, size in zip(sizes, most, strict=True)))
@@ -190,5 +190,5 @@ def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.nd
     return kept
 
 
-def _padded(ids: np.ndarray, length: int) -> np.ndarray:
+def _pad_row(ids: np.ndarray, length: int) -> np.ndarray:
     return np.pad(ids, (0, length - len(ids)))

@@ -10,7 +10,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, TFDSDataset, described
+from txjax.data.dataset import Example, TFDSDataset, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.text.demonstrations import WrittenRecords, gap_before
 from txjax.data.text.prompt_rows import PromptEncoder, Row
@@ -52,13 +52,13 @@ class PromptedChoices(TFDSDataset):
     """
 
     template: str = "{text}\n{label}"
-    label_feature: str = described("label")
+    label_feature: str = describing_field("label")
     classes: int = config_field(2, at_least=2)
     answers: tuple[str, ...] = ()
     demonstrations: str = "train"
     separator: str = "\n\n"
     length: int = config_field(256, at_least=2)
-    tokenizer: Tokenizer = described(factory=Bytes)
+    tokenizer: Tokenizer = describing_field(factory=Bytes)
     start: str | None = None
     too_long: str = config_field("refuse", choices=("refuse", "cut"))
     buckets: tuple[int, ...] = ()

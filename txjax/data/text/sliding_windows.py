@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data.dataset import Example, Source
-from txjax.data.text.packed import cut
+from txjax.data.text.packed import cut_documents
 from txjax.data.text.text_windows import Text
 from txjax.data.text.token_cache import Tokens
 from txjax.types import UserError, config_field, spec
@@ -50,7 +50,7 @@ class SlidingSource:
 
     def __init__(self, text: SlidingWindows, tokens: Tokens):
         self._text, self._tokens = text, tokens
-        self._pieces = cut(tokens.documents, text.length, 1, text.stride)
+        self._pieces = cut_documents(tokens.documents, text.length, 1, text.stride)
         made_from = repr((tokens.fingerprint, text.length, text.stride))
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
         if not len(self._pieces):

@@ -230,7 +230,7 @@ class Trained(LibraryTokenizer):
             (
                 dataclasses.replace(self, parse_specials=False),
                 disk_cache.cache_dir(),
-                records.folder(records.named(self.name), self.data_dir),
+                records.folder(records.require_name(self.name), self.data_dir),
             )
         )
         if key not in _opened:

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from txjax.eval.classification.classifier_evaluator import Classified
 from txjax.eval.evaluator import Context
-from txjax.eval.pictures import INK, dressed, plot
+from txjax.eval.pictures import INK, plot, style_axes
 from txjax.eval.results import Rows, means
 from txjax.types import config_field
 
@@ -84,6 +84,6 @@ def draw(figure: Any, diagram: Reliability) -> None:
     lower.yaxis.set_major_formatter("{x:.0%}")
     means = diagram.right.sum() / total, diagram.confidence.sum() / total
     title = f"ECE {diagram.error():.4f}\naccuracy {means[0]:.4f}, mean confidence {means[1]:.4f}, {total:,} examples"
-    dressed(upper, title)
-    dressed(lower)
+    style_axes(upper, title)
+    style_axes(lower)
     figure.align_ylabels()

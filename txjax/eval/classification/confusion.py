@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from txjax.eval.pictures import INK, dressed, plot
+from txjax.eval.pictures import INK, plot, style_axes
 
 MOST = 24  # classes of a matrix that can be read
 PAIRS = 20  # shown of more classes
@@ -91,7 +91,7 @@ def matrix(axes: Any, counts: Int[np.ndarray, "K K"], names: Sequence[str]) -> N
     for row, column in np.argwhere(counts > 0):
         colour = "black" if shares[row, column] < 0.5 else "white"
         axes.text(column, row, str(counts[row, column]), color=colour, **style)
-    dressed(axes, "confusion matrix: examples, shaded by their share of the true class")
+    style_axes(axes, "confusion matrix: examples, shaded by their share of the true class")
 
 
 def pairs(axes: Any, counts: Int[np.ndarray, "K K"], names: Sequence[str]) -> None:
@@ -109,7 +109,7 @@ def pairs(axes: Any, counts: Int[np.ndarray, "K K"], names: Sequence[str]) -> No
     for i, (row, _) in enumerate(confused):
         axes.text(values[i], i, f" {values[i]} of {counts[row].sum()}", va="center", fontsize=8, color=INK)
     axes.set_xlim(0, 1.25 * max(values, default=1))
-    dressed(axes, "most confused: true \u2192 predicted")
+    style_axes(axes, "most confused: true \u2192 predicted")
 
 
 def show(axes: Any, mistake: Mistake) -> None:

@@ -64,7 +64,7 @@ def load(tasks: Sequence[str], field: str, include_path: str | None = None, num_
     Raises:
       UserError: documents can't be read, or the task runs code that a model writes.
     """
-    with quiet(), seeded():
+    with quiet(), fixed_seeds():
         try:
             loaded = manager_of(tuple(tasks), include_path).load(list(tasks))
         except Exception as error:  # of the hub, of the disk, of the task's own code
@@ -96,7 +96,7 @@ def evaluate(model: Any, loaded: Any, limit: int | None, resamplings: int) -> di
 
     for task in loaded["tasks"].values():
         task.set_fewshot_seed(seed=SEED)
-    with quiet(), seeded(), in_this_process():
+    with quiet(), fixed_seeds(), in_this_process():
         outputs = evaluated(model, loaded, limit=limit, bootstrap_iters=resamplings, log_samples=False)
     scores = {}
     for task, values in outputs["results"].items():
@@ -123,7 +123,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seeded() -> Iterator[None]:
+def fixed_seeds() -> Iterator[None]:
     """Python's and numpy's global generators, which some tasks draw from, at fixed seeds; afterwards as before."""
     states = random.getstate(), np.random.get_state()
     random.seed(0)

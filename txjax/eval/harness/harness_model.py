@@ -65,7 +65,7 @@ class HarnessModel:
 
         def scores(variables: PyTree, batch: Batch) -> PyTree:
             logits = Logits.of(model.apply(variables, **inputs(batch), train=False))
-            nats, right = logits.reduce(_compared, batch["targets"], chunk=POSITIONS)
+            nats, right = logits.reduce(_nats_and_hits, batch["targets"], chunk=POSITIONS)
             mask = batch["weights"] > 0
             return batch["id"], mask.any(1), -jnp.where(mask, nats, 0).sum(1), jnp.where(mask, right, 1).min(1)
 
@@ -99,7 +99,7 @@ class HarnessModel:
           UserError: an option that `Sampling` does not have.
         """
         texts = [""] * len(requests)
-        for numbers in grouped(json.dumps(request.args[1], sort_keys=True) for request in requests):
+        for numbers in group_keys(json.dumps(request.args[1], sort_keys=True) for request in requests):
             contexts = [requests[number].args[0] for number in numbers]
             for number, text in zip(numbers, self._written(contexts, requests[numbers[0]].args[1]), strict=True):
                 texts[number] = text
@@ -118,7 +118,7 @@ class HarnessModel:
         write = functools.partial(self._write, sampling, stops, count)
         texts = [""] * len(contexts)
         for number, (tokens,) in self._run_rows(write, [self.texts.prompt(context, count) for context in contexts]):
-            texts[number] = cut(self.texts.text(tokens, sampling.end), stops)
+            texts[number] = cut_at_stop(self.texts.text(tokens, sampling.end), stops)
         return texts
 
     def _how(self, options: dict[str, Any]) -> tuple[Sampling, tuple[str, ...], int]:
@@ -145,7 +145,7 @@ class HarnessModel:
         Args:
           program: gives (id [B], whether a row is real [B], *results [B ...]).
         """
-        for numbers in grouped(tuple(x.shape for x in row.values()) for row in rows):
+        for numbers in group_keys(tuple(x.shape for x in row.values()) for row in rows):
             source = Rows([rows[number] for number in numbers])
             for ids, mask, *results in self.context.over(program, self.variables, source):
                 for index in np.flatnonzero(mask):
@@ -167,7 +167,7 @@ class HarnessModel:
             tokens = np.concatenate([tokens, jax.device_get(more)], axis=1)[:, :count]
             over = jax.device_get(over) | ~mask
             if all(
-                done or stopped(self.texts.text(row, sampling.end), stops)
+                done or has_stop(self.texts.text(row, sampling.end), stops)
                 for done, row in zip(over, tokens, strict=True)
             ):
                 break
@@ -204,7 +204,7 @@ def inputs(batch: Batch) -> Batch:
     return {name: x for name, x in batch.items() if name not in SIDES}
 
 
-def grouped(keys: Any) -> list[list[int]]:
+def group_keys(keys: Any) -> list[list[int]]:
     """The numbers of equal keys, in the order of their first ones."""
     groups: dict[Any, list[int]] = {}
     for number, key in enumerate(keys):
@@ -212,15 +212,15 @@ def grouped(keys: Any) -> list[list[int]]:
     return [*groups.values()]
 
 
-def stopped(text: str, stops: Sequence[str]) -> bool:
+def has_stop(text: str, stops: Sequence[str]) -> bool:
     """Whether a text has a stop."""
     return any(stop in text for stop in stops)
 
 
-def cut(text: str, stops: Sequence[str]) -> str:
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
     """The text before its first stop."""
     return text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
 
 
-def _compared(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _nats_and_hits(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
     return cross_entropy(logits, targets), correct(logits, targets)

@@ -104,13 +104,15 @@ class ClickedMasks(Evaluator):
         mean, deviation = (np.asarray(getattr(self.data, name, ()), np.float32) for name in ("mean", "std"))
         if mean.size:
             images = images * deviation + mean
-        rows = {"1 click": tinted(images, once), f"{self.clicks} clicks": tinted(images, last)}
-        marked(rows["1 click"], points[:, :, :1], labels[:, :, :1])
-        marked(rows[f"{self.clicks} clicks"], points, labels)
-        context.write("pictures", step, "png", grid(rows | {"true": tinted(images, true)}))
+        rows = {"1 click": tint_masks(images, once), f"{self.clicks} clicks": tint_masks(images, last)}
+        mark_points(rows["1 click"], points[:, :, :1], labels[:, :, :1])
+        mark_points(rows[f"{self.clicks} clicks"], points, labels)
+        context.write("pictures", step, "png", grid(rows | {"true": tint_masks(images, true)}))
 
 
-def tinted(images: Float[np.ndarray, "B H W C"], masks: Bool[np.ndarray, "B N H W"]) -> Float[np.ndarray, "B H W 3"]:
+def tint_masks(
+    images: Float[np.ndarray, "B H W C"], masks: Bool[np.ndarray, "B N H W"]
+) -> Float[np.ndarray, "B H W 3"]:
     """Images from 0 to 1 in grey, half of them in an object's colour where its mask is."""
     shown = np.repeat(images.mean(-1, keepdims=True), 3, -1).clip(0, 1)
     for number in range(masks.shape[1]):
@@ -119,7 +121,7 @@ def tinted(images: Float[np.ndarray, "B H W C"], masks: Bool[np.ndarray, "B N H 
     return shown
 
 
-def marked(
+def mark_points(
     images: Float[np.ndarray, "B H W 3"], points: Float[np.ndarray, "B N P 2"], labels: np.ndarray
 ) -> Float[np.ndarray, "B H W 3"]:
     """The images, with a pixel in the colour of its label for each click, drawn into them."""

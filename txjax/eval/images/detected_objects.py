@@ -7,7 +7,7 @@ import numpy as np
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
-from txjax.eval.images.average_precision import Detected, check_boxes, detected, shown_extent
+from txjax.eval.images.average_precision import Detected, check_boxes, detect_objects, shown_extent
 from txjax.eval.pictures import Outline, check_images, grid, pixels
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, config_field
@@ -41,7 +41,7 @@ class DetectedObjects(Evaluator):
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
             output = model.apply(variables, **objective.inputs(batch), train=False)
-            return batch["image"], *detected(output, batch, shown_extent(batch))
+            return batch["image"], *detect_objects(output, batch, shown_extent(batch))
 
         program = context.program(predict)
         batches = -(-self.count // context.batch_size)

@@ -42,7 +42,7 @@ class Reconstructions(Evaluator):
         check_images(self.data)
 
     def start(self, context: Context) -> Evaluate:
-        reconstruct = masked if isinstance(context.objective, MaskedPatch) else decoded
+        reconstruct = predict_masked if isinstance(context.objective, MaskedPatch) else decode_images
         program = context.program(reconstruct(context))
         batches = -(-self.count // context.batch_size)
 
@@ -61,7 +61,7 @@ class Reconstructions(Evaluator):
         return evaluate
 
 
-def decoded(context: Context) -> Program:
+def decode_images(context: Context) -> Program:
     """Images from their codes, and the images."""
 
     def paint(variables: PyTree, batch: Batch) -> PyTree:
@@ -70,7 +70,7 @@ def decoded(context: Context) -> Program:
     return paint
 
 
-def masked(context: Context) -> Program:
+def predict_masked(context: Context) -> Program:
     """Which pixels a masked autoencoder sees, the images with the others as it predicts them, and the images."""
     model, objective = context.model, context.objective
     assert isinstance(objective, MaskedPatch)
@@ -81,7 +81,7 @@ def masked(context: Context) -> Program:
         keep = objective.keep(jax.random.key(context.seed), batch, *(side // model.patch for side in image.shape[1:3]))
         painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
         if objective.target == "normalised":
-            painted = unnormalised(painted, patches)
+            painted = unnormalise(painted, patches)
         visible = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
         shown = jnp.where(visible, patches, painted)
         whole = (jnp.broadcast_to(visible, patches.shape).astype(jnp.float32), shown, patches)
@@ -90,7 +90,7 @@ def masked(context: Context) -> Program:
     return paint
 
 
-def unnormalised(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
+def unnormalise(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
     """Restores the mean and deviation of `patches`: the inverse of `objectives.masked_patch.normalised`."""
     mean = patches.mean(-1, keepdims=True)
     return painted * jnp.sqrt(jnp.square(patches - mean).mean(-1, keepdims=True) + 1e-6) + mean

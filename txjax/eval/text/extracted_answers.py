@@ -107,15 +107,15 @@ def judge(pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Float[np.ndar
     }
 
 
-def normalised(text: str) -> str:
+def normalise_answer(text: str) -> str:
     """A text in lower case, without punctuation, articles and spaces that are too many."""
     plain = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
 
 
 def _best(measure: Any, output: str, answers: Sequence[str]) -> float:
-    known = [answer for answer in answers if normalised(answer)] or [""]
-    return max(measure(normalised(output), normalised(answer)) for answer in known)
+    known = [answer for answer in answers if normalise_answer(answer)] or [""]
+    return max(measure(normalise_answer(output), normalise_answer(answer)) for answer in known)
 
 
 def _exact(output: str, answer: str) -> float:

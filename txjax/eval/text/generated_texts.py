@@ -13,7 +13,7 @@ from txjax.data import Dataset, Pairs
 from txjax.decoding import Beam, Search, generator_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, Rows, digests
-from txjax.eval.text.text_metrics import check_metrics, compare, rescored, statistics
+from txjax.eval.text.text_metrics import check_metrics, compare, rescore_metrics, statistics
 from txjax.objectives import NextToken, Objective
 from txjax.sharding import constrain
 from txjax.types import Batch, PyTree, UserError, config_field
@@ -88,13 +88,13 @@ class GeneratedTexts(Evaluator):
             if context.results is not None:
                 rows = statistics(outputs, targets, self.metrics)
                 context.keep({ID: np.array(ids), GIVEN: digests(targets), **rows})
-            context.write("samples", step, "txt", listed(lines, pairs, outputs, self.count).encode())
+            context.write("samples", step, "txt", list_texts(lines, pairs, outputs, self.count).encode())
             return scores
 
         return evaluate
 
     def rescore(self, rows: Rows) -> dict[str, float]:
-        return rescored(rows, self.metrics)
+        return rescore_metrics(rows, self.metrics)
 
     def _pairs(self) -> Pairs:
         if not isinstance(self.data, Pairs):
@@ -102,7 +102,7 @@ class GeneratedTexts(Evaluator):
         return self.data
 
 
-def listed(
+def list_texts(
     lines: Sequence[str], pairs: Sequence[tuple[str, str]], outputs: Sequence[str], count: int | None = None
 ) -> str:
     """The content of the file: a line for each metric, then source, target and output of the first `count` pairs."""

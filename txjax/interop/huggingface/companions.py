@@ -33,7 +33,7 @@ OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *VOCABULARIES, *itert
 BICUBIC = 3  # the number of Pillow's filter
 
 
-def described(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A run's model with the image size of its data, and what its config.json has besides the model.
 
     Args:

@@ -20,7 +20,7 @@ from txjax.interop.huggingface.representation import family_for
 from txjax.interop.huggingface.rules import Flat, Rule, Shape
 from txjax.interop.huggingface.weights import Tensor
 from txjax.interop.peft import peft_ia3, peft_lora, peft_options, peft_rows, peft_saved
-from txjax.interop.peft.peft_names import Aliases, named, without
+from txjax.interop.peft.peft_names import Aliases, name_modules, without
 from txjax.interop.peft.peft_parts import BEFORE, parts
 from txjax.io.files import replace_text
 from txjax.nn.adapters import IA3, Adapter, LoRA, MLPPrefix, Prefix, Prompt
@@ -114,17 +114,17 @@ def save(
     matrices = list(parts(rules, axes(writer, plain, config), shapes(base_params)))
     match model.adapter:
         case LoRA() as adapter:
-            options, flat = peft_lora.written(adapter, matrices, params)
+            options, flat = peft_lora.options_and_tensors(adapter, matrices, params)
         case IA3():
-            options, flat = peft_ia3.written(matrices, params)
+            options, flat = peft_ia3.options_and_tensors(matrices, params)
         case Prompt() | Prefix() as adapter if type(adapter) in (Prompt, Prefix):
-            options, flat = peft_rows.written(adapter, plain, params)
+            options, flat = peft_rows.options_and_tensors(adapter, plain, params)
             before = _BEFORE_ROWS
         case adapter:
             hint = "`txjax merge` turns an MLPPrefix into a Prefix" if isinstance(adapter, MLPPrefix) else ""
             expected = "LoRA, RsLoRA, DoRA, IA3, Prompt or Prefix"
             raise UserError("config.model.adapter", expected, type(adapter).__name__, hint=hint)
-    modules, kept, tied = peft_saved.written(rules, names.copies, heads, trained, flat, base_params)
+    modules, kept, tied = peft_saved.saved_modules(rules, names.copies, heads, trained, flat, base_params)
     tensors = {name: _tensor(x) for name, x in flat.items()} | {before + name: x for name, x in kept.items()}
     weights.write(directory, tensors, 10**12, WEIGHTS)
     facts: dict[str, Any] = {"base_model_name_or_path": base, "inference_mode": True, "task_type": task}
@@ -140,7 +140,7 @@ def axes(family: Family, model: Any, options: Options) -> dict[str, Axes]:
     """The logical axes of the model's parameters by path."""
     example = family.example(model, options)
     boxed_params = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)["params"]
-    return {path: axes_of(x) for path, x in flat_paths(boxed_params, is_leaf=_boxed).items()}
+    return {path: axes_of(x) for path, x in flat_paths(boxed_params, is_leaf=_is_boxed).items()}
 
 
 def shapes(params: Flat) -> dict[str, Shape]:
@@ -149,15 +149,15 @@ def shapes(params: Flat) -> dict[str, Shape]:
 
 def _rules(family: Family, model: Any, params: Flat, files: bool = False) -> list[Rule]:
     """The rules of the parameters, with the names of modules or those in files."""
-    rules = [rule for rule in family.rules(model) if all(path in params for path in rule.ours)]
-    return rules if files else named(rules, family.model_type)
+    rules = [rule for rule in family.rules(model) if all(path in params for path in rule.param_paths)]
+    return rules if files else name_modules(rules, family.model_type)
 
 
 def _numpy(params: Mapping[str, Any]) -> Flat:
     return {path: np.asarray(x) for path, x in params.items()}
 
 
-def _boxed(node: Any) -> bool:
+def _is_boxed(node: Any) -> bool:
     return isinstance(node, meta.AxisMetadata)
 
 

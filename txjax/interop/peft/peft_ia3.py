@@ -10,7 +10,7 @@ import numpy as np
 
 from txjax.interop.huggingface.rules import Flat
 from txjax.interop.huggingface.weights import Tensor, take
-from txjax.interop.peft.peft_lora import adapted
+from txjax.interop.peft.peft_lora import adapted_matrices
 from txjax.interop.peft.peft_parts import Part
 from txjax.nn.adapters import IA3
 from txjax.types import UserError
@@ -46,7 +46,7 @@ def read(where: str, matrices: Sequence[Part], tensors: dict[str, Tensor]) -> tu
     return IA3(paths=outputs, inputs=inputs), flat
 
 
-def written(matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
+def options_and_tensors(matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
     """The options and the tensors of an adapter.
 
     Raises:
@@ -55,7 +55,7 @@ def written(matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]
     tensors: Flat = {}
     of_inputs: list[str] = []
     of_outputs: list[str] = []
-    for part, chosen in adapted(matrices, flat, f"/{IA3.name}/outputs"):
+    for part, chosen in adapted_matrices(matrices, flat, f"/{IA3.name}/outputs"):
         scales = [
             flat[f"{module}/{IA3.name}/outputs"] if i in chosen else np.zeros((*part.lead, *shape), np.float32)
             for i, (module, shape) in enumerate(zip(part.modules, part.outsides, strict=True))
@@ -63,7 +63,7 @@ def written(matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]
         factors = 1 + part.joined(scales)
         tensors |= {f"{name}.{FACTORS}": factors[i][:, None] for i, name in enumerate(part.names)}
         of_outputs.append(part.pattern)
-    for part, chosen in adapted(matrices, flat, f"/{IA3.name}/inputs"):
+    for part, chosen in adapted_matrices(matrices, flat, f"/{IA3.name}/inputs"):
         scales = [flat[f"{part.modules[i]}/{IA3.name}/inputs"] for i in chosen]
         same = len(chosen) == len(part.modules) and all(np.array_equal(scales[0], scale) for scale in scales)
         if not same or part.pattern in of_outputs:

@@ -57,7 +57,7 @@ def read(
     for part in present:
         for name in filter(sizes.__contains__, part.names):  # before memory is taken for them
             check_shape(where, tensors, f"{name}.{DOWN}", (sizes[name].rank, len(part.inputs)))
-    adapter = _resized(default, max(size.rank for size in sizes.values()))
+    adapter = _with_rank(default, max(size.rank for size in sizes.values()))
     adapter.paths = "|".join(re.escape(module) for part in present for module in part.modules)
     adapter.dropout = options.get("lora_dropout", 0.0)
     flat: Flat = {}
@@ -129,13 +129,13 @@ def _alpha(options: Options, key: str, default: float) -> float:
     return alpha
 
 
-def _resized(adapter: LoRA, rank: int) -> LoRA:
+def _with_rank(adapter: LoRA, rank: int) -> LoRA:
     """The adapter with another rank, and the alpha that leaves its factor."""
     resized = dataclasses.replace(adapter, rank=rank)
     return dataclasses.replace(resized, alpha=adapter.alpha * (adapter.factor / resized.factor))
 
 
-def written(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
+def options_and_tensors(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
     """The options and the tensors of an adapter.
 
     A matrix of which several of our kernels are adapted has one `lora_A`: if theirs are not the same, all of them one
@@ -146,11 +146,11 @@ def written(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> tuple[dict[s
     """
     tensors: Flat = {}
     patterns: dict[str, LoRA] = {}
-    for part, chosen in adapted(matrices, flat, f"/{adapter.name}/down/kernel"):
+    for part, chosen in adapted_matrices(matrices, flat, f"/{adapter.name}/down/kernel"):
         paths = {i: f"{part.modules[i]}/{adapter.name}" for i in chosen}
         downs = [part.outward(flat[f"{path}/down/kernel"]) for path in paths.values()]
         shared = len(paths) == len(part.modules) and all(np.array_equal(downs[0], down) for down in downs)
-        sized = adapter if shared else _resized(adapter, len(paths) * adapter.rank)
+        sized = adapter if shared else _with_rank(adapter, len(paths) * adapter.rank)
         ups = []
         for i, shape in enumerate(part.outsides):
             block = np.zeros((*part.lead, sized.rank, *shape), np.float32)
@@ -188,7 +188,7 @@ def written(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> tuple[dict[s
     return options, tensors
 
 
-def adapted(matrices: Sequence[Part], flat: Mapping[str, Any], suffix: str) -> list[tuple[Part, list[int]]]:
+def adapted_matrices(matrices: Sequence[Part], flat: Mapping[str, Any], suffix: str) -> list[tuple[Part, list[int]]]:
     """The matrices that have parameters of this name, and the numbers of our kernels that have them.
 
     Raises:

@@ -70,24 +70,24 @@ class Part(NamedTuple):
 def parts(rules: Sequence[Rule], axes: Mapping[str, Axes], shapes: Mapping[str, Shape]) -> Iterator[Part]:
     """The matrices among the rules of a model; those in other layouts are left out, such as convolutions'."""
     for rule in rules:
-        if not rule.theirs.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.ours):
+        if not rule.hf_name.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.param_paths):
             continue
-        axes_of_kernel = axes[rule.ours[0]]
+        axes_of_kernel = axes[rule.param_paths[0]]
         first, last = (
             len(axes_of_kernel) - len(axes_of_kernel.uncopied_dims),
             len(axes_of_kernel) - len(axes_of_kernel.uncopied_dims) + len(axes_of_kernel.inside),
         )
-        lead, inside = shapes[rule.ours[0]][:first], shapes[rule.ours[0]][first:last]
-        outsides = tuple(shapes[path][last:] for path in rule.ours)
-        if len(lead) != ("{}" in rule.theirs) or (orders := _orders(rule, inside, outsides)) is None:
+        lead, inside = shapes[rule.param_paths[0]][:first], shapes[rule.param_paths[0]][first:last]
+        outsides = tuple(shapes[path][last:] for path in rule.param_paths)
+        if len(lead) != ("{}" in rule.hf_name) or (orders := _orders(rule, inside, outsides)) is None:
             continue
         names = [rule.name(i if lead else None).removesuffix(_SUFFIX) for i in range(math.prod(lead))]
-        modules = tuple(path.removesuffix("/kernel") for path in rule.ours)
+        modules = tuple(path.removesuffix("/kernel") for path in rule.param_paths)
         yield Part(tuple(BEFORE + x for x in names), _pattern(rule, lead), modules, lead, inside, outsides, *orders)
 
 
 def _pattern(rule: Rule, lead: Shape) -> str:
-    before, _, after = rule.theirs.removesuffix(_SUFFIX).partition("{}")
+    before, _, after = rule.hf_name.removesuffix(_SUFFIX).partition("{}")
     numbers = "|".join(str(layer * rule.step + rule.first) for layer in range(math.prod(lead)))
     return re.escape(before) + (f"({numbers})" if lead else "") + re.escape(after)
 

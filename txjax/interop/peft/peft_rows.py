@@ -53,7 +53,7 @@ def read(
     return adapter, {f"{prefix_path}/key": keys[:, 0], f"{prefix_path}/value": keys[:, 1]}
 
 
-def written(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str, Any], Flat]:
+def options_and_tensors(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str, Any], Flat]:
     """The options and the tensors of an adapter.
 
     Raises:

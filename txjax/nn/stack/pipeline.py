@@ -138,7 +138,7 @@ def flow(
     stages, grouped = jnp.arange(plan.stages, dtype=jnp.int32), plan.group(layers)
     given, form = jax.tree.flatten(context)
     cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in given]
-    with sharding.within("layers"):
+    with sharding.without_axis("layers"):
         # Every stage gets all microbatches and indexes them by tick.
         waiting = constrain(plan.cut(constrain(x, "batch")), None, *_STREAM)
         given = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(given, cut, strict=True)]
@@ -161,7 +161,7 @@ def flow(
 
     inputs = jnp.zeros((plan.stages, *waiting.shape[1:]), x.dtype)
     (_, waiting), sown = jax.lax.scan(tick, (inputs, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
-    with sharding.within("layers"):
+    with sharding.without_axis("layers"):
         out = constrain(plan.join(waiting), *_STREAM)
     return constrain(out, *_STREAM), jax.tree.map(lambda a: _in_order(a, plan), sown)
 

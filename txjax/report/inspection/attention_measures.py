@@ -16,7 +16,7 @@ def rollout(weights: Float[Array, "layers B H L L"]) -> Float[Array, "B L L"]:
     The product of (A + I) / 2 over the layers, the last one on the left; A is the mean over the heads (Abnar and
     Zuidema 2020, section 3, attention rollout). Rows sum to 1.
     """
-    mixed = (weights.mean(2) + expanded(jnp.eye(weights.shape[-1], dtype=weights.dtype), 4)) / 2
+    mixed = (weights.mean(2) + expand_rank(jnp.eye(weights.shape[-1], dtype=weights.dtype), 4)) / 2
     through = mixed[0]
     for layer in mixed[1:]:
         through = layer @ through
@@ -53,7 +53,7 @@ def mean_distance(
       counts: the pairs that have a distance. The weights of a query's keys that count are normalised; a query without
         any is left out.
     """
-    distance, counts = expanded(distance, weights.ndim), expanded(counts, weights.ndim)
+    distance, counts = expand_rank(distance, weights.ndim), expand_rank(counts, weights.ndim)
     weights = jnp.where(counts, weights, 0)
     total = weights.sum(-1)
     mean = (weights * distance).sum(-1) / jnp.where(total > 0, total, 1)
@@ -115,6 +115,6 @@ def grid_of(tokens: int, height: int, width: int, most: int = 8) -> Grid | None:
     return None
 
 
-def expanded(x: Array, rank: int) -> Array:
+def expand_rank(x: Array, rank: int) -> Array:
     """With leading dimensions of 1, as ranks are not promoted."""
     return x.reshape((1,) * (rank - x.ndim) + x.shape)

@@ -82,17 +82,17 @@ class Kept(NamedTuple):
     distance: Float[Array, "layers H"] | None
 
 
-def attended(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, Attended]:
+def attentions_of_call(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, Attended]:
     """The attentions that a call of the model has, by path. Of their weights none is computed."""
     shapes = jax.eval_shape(lambda v, x: sown_maps(model, v, x), variables, dict(inputs))
     windows: dict[str, jax.Array] = {}
     if any(maps.windows is not None for maps in shapes.values()):
         numbers = backend.jit(lambda v, x: {path: maps.windows for path, maps in sown_maps(model, v, x).items()})
         windows = jax.device_get(numbers(variables, dict(inputs)))
-    return {path: _attended(path, maps.weights.shape, windows.get(path), inputs) for path, maps in shapes.items()}
+    return {path: _attention_of(path, maps.weights.shape, windows.get(path), inputs) for path, maps in shapes.items()}
 
 
-def _attended(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any]) -> Attended:
+def _attention_of(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any]) -> Attended:
     layers, _, heads, length, source = shape
     if windows is not None:
         grid = _grid_of_windows(windows, *inputs["image"].shape[1:3])
@@ -136,7 +136,7 @@ def summary(
 
     Args:
       chosen: layers and heads by path.
-      known: as of `attended`.
+      known: as of `attentions_of_call`.
       query: the patch whose map is kept of images has this place, as fractions of the height and the width. If None,
         it is the class token's map, or without one the mean over all patches.
     """

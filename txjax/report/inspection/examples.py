@@ -15,7 +15,7 @@ from txjax.data import Dataset, Limits, Tokenizer, eval_batches
 from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.decoding.prompts import Sources
 from txjax.experiment import Experiment
-from txjax.objectives import Objective, Several
+from txjax.objectives import MultiTask, Objective
 from txjax.report.inspection.attention_summary import SEGMENTS, TEXTS
 from txjax.terminal_escape import visible
 from txjax.tree import walk
@@ -70,8 +70,8 @@ def part_named(experiment: Experiment, name: str | None) -> tuple[Any, Objective
         evaluator = experiment.evals[name]
         model, objective, _ = evaluator.part(experiment.model, experiment.objective, experiment.data)
         return model, objective, evaluator.data, f"config.evals.{name}.data"
-    if name != "train" or isinstance(experiment.objective, Several):
-        known = names if isinstance(experiment.objective, Several) else [*names, "train"]
+    if name != "train" or isinstance(experiment.objective, MultiTask):
+        known = names if isinstance(experiment.objective, MultiTask) else [*names, "train"]
         raise UserError("--data", "one of " + ", ".join(known), name, near_misses(name, known))
     return experiment.model, experiment.objective, experiment.data, "config.data"
 
@@ -89,7 +89,7 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
                 title += f" (label {names[label] if names else label})"
             arguments = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
             inputs = {name: np.asarray(x) for name, x in arguments.items()}
-            image = _shown(inputs["image"][0], data) if "image" in inputs else None
+            image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else None
             yield Example(title, inputs, image, tokenizers)
     finally:
         batches.close()
@@ -111,7 +111,7 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
             form = prompts_for(data, "--input")
             inputs = {name: np.asarray(x) for name, x in form.inputs([text], "--input").items()}
             if isinstance(form, Sources):
-                inputs["tokens"] = _translated(model, variables, inputs, data, form.end)
+                inputs["tokens"] = _translate(model, variables, inputs, data, form.end)
         else:
             ids = tokenizer.frame(1).row(tokenizer.parse_batch([text])).ids[None]
             inputs = {"tokens": ids, "segments": np.ones_like(ids)}
@@ -119,7 +119,7 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
         yield Example(shown if len(shown) <= 40 else f"{shown[:39]}…", inputs, None, tokenizers)
 
 
-def _translated(
+def _translate(
     model: Any, variables: PyTree, inputs: dict[str, np.ndarray], data: Dataset, end: tuple[int, ...]
 ) -> Int[np.ndarray, "1 L"]:
     """The start token and the greedy continuation, up to its end token."""
@@ -141,7 +141,7 @@ def tokenizers_of(data: Dataset) -> dict[str, Tokenizer | None]:
     return dict.fromkeys(TEXTS)
 
 
-def _shown(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.ndarray, "H W c"]:
+def _shown_pixels(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.ndarray, "H W c"]:
     """The pixels as they were before normalization; of other than one or three channels, the first."""
     mean, std = (np.asarray(getattr(data, name, default), np.float32) for name, default in (("mean", 0), ("std", 1)))
     pixels = np.clip(image * std + mean, 0, 1)

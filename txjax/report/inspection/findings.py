@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax import backend
-from txjax.report.inspection.attention_summary import Attended, Kept, attended, summary
+from txjax.report.inspection.attention_summary import Attended, Kept, attentions_of_call, summary
 from txjax.report.inspection.class_activation import ClassActivation, class_activation, method_of
 from txjax.report.inspection.examples import Example
 from txjax.types import PyTree, UserError, join_names
@@ -90,7 +90,7 @@ def findings(
     for example in examples:
         key = str({name: x.shape for name, x in example.inputs.items()})
         if key not in programs:
-            known = attended(model, variables, example.inputs)
+            known = attentions_of_call(model, variables, example.inputs)
             chosen = chosen_of(known, layers, heads)
             method, notes = _activation(model, variables, example)
             notes += _without_pictures(model, known)
@@ -154,7 +154,7 @@ def chosen_of(
                 hint = f"of {join_names(list(sizes))}"
                 raise UserError(flag, "a number from " + " or ".join(ranges), number, hint=hint)
     for path, attention in known.items():
-        chosen_numbers = _within(attention.layers, layers), _within(attention.heads, heads)
+        chosen_numbers = _numbers_within(attention.layers, layers), _numbers_within(attention.heads, heads)
         if all(chosen_numbers):
             by_path[path] = chosen_numbers
     if known and not by_path:
@@ -162,7 +162,7 @@ def chosen_of(
     return by_path
 
 
-def _within(size: int, numbers: Sequence[int] | None) -> tuple[int, ...]:
+def _numbers_within(size: int, numbers: Sequence[int] | None) -> tuple[int, ...]:
     """The numbers that a stack of this size has, from 0; without any given, at most `MOST` that are evenly spread."""
     if numbers is None:
         return tuple(range(size)) if size <= MOST else tuple(i * (size - 1) // (MOST - 1) for i in range(MOST))

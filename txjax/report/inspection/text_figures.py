@@ -12,7 +12,7 @@ TOKENS = 48  # the first tokens of a text that pictures show
 def heads_picture(inspection: Inspection, path: str, chosen: Chosen, row: int = 0) -> bytes:
     """One example's map of every chosen head, without labels."""
     layers, heads = chosen
-    weights, pairs, _ = _shown(inspection, path, row)
+    weights, pairs, _ = _weights_and_words(inspection, path, row)
 
     def draw(axes: Axes, i: int, j: int) -> None:
         heat(axes, weights[i, row, j][pairs])
@@ -24,7 +24,7 @@ def heads_picture(inspection: Inspection, path: str, chosen: Chosen, row: int = 
 def mean_picture(inspection: Inspection, path: str, chosen: Chosen, row: int = 0) -> bytes:
     """The mean over the heads in the last chosen layer, and attention rollout if there is one, with the tokens."""
     layers, heads = chosen
-    weights, pairs, words = _shown(inspection, path, row)
+    weights, pairs, words = _weights_and_words(inspection, path, row)
     number = f"head {heads[0]}" if len(heads) == 1 else f"mean of {len(heads)} heads"
     panels_by_title = {f"layer {layers[-1]}, {number}": weights[-1, row].mean(0)[pairs]}
     if (through := inspection.kept[path].rollout) is not None:
@@ -39,7 +39,9 @@ def mean_picture(inspection: Inspection, path: str, chosen: Chosen, row: int = 0
     return panels([""], list(panels_by_title), draw, inches, title, words)
 
 
-def _shown(inspection: Inspection, path: str, row: int) -> tuple[np.ndarray, tuple[np.ndarray, ...], list[list[str]]]:
+def _weights_and_words(
+    inspection: Inspection, path: str, row: int
+) -> tuple[np.ndarray, tuple[np.ndarray, ...], list[list[str]]]:
     """The weights, the indices of the first real queries and keys, and their words."""
     attention, example = inspection.attentions[path], inspection.example
     names = attention.queries.name, attention.keys.name

@@ -53,10 +53,10 @@ def _map(inspection: Inspection, path: str, chosen: tuple[Sequence[int], Sequenc
         "heads": list(chosen[1]),
         "queries": example.words(names[0], row, TOKENS),
         "keys": example.words(names[1], row, TOKENS),
-        "weights": packed(weights),
+        "weights": pack_weights(weights),
     }
 
 
-def packed(weights: Float[np.ndarray, "..."]) -> str:
+def pack_weights(weights: Float[np.ndarray, "..."]) -> str:
     """Weights from 0 to 1 as base64 of a byte each."""
     return base64.b64encode(np.round(255 * np.sqrt(np.clip(weights, 0, 1))).astype(np.uint8).tobytes()).decode()

@@ -21,7 +21,7 @@ def similarity_picture(cosines: Float[np.ndarray, "L L"], grid: Grid | None, nam
     if grid is None:
         return _matrix(cosines, name)
     patches = cosines[grid.prefix :, grid.prefix :].reshape(*grid[:2], *grid[:2])
-    rows, columns = (_spread(size) for size in grid[:2])
+    rows, columns = (_spread_numbers(size) for size in grid[:2])
 
     def draw(axes: Axes, i: int, j: int) -> None:
         axes.imshow(patches[rows[i], columns[j]], cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
@@ -72,5 +72,5 @@ def filters_picture(filters: Float[np.ndarray, "F h w C"], title: str, names: li
     return panels([""] * rows, [""] * min(COLUMNS, len(shown)), draw, 1.0, title, gap=0.24)
 
 
-def _spread(size: int) -> list[int]:
+def _spread_numbers(size: int) -> list[int]:
     return list(range(size)) if size <= MOST else [i * (size - 1) // (MOST - 1) for i in range(MOST)]

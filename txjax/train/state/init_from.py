@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.checkpoint import Store, is_step, split
 from txjax.checkpoint.finite import check_finite
-from txjax.checkpoint.origins import Origin, unchanged, verify
+from txjax.checkpoint.origins import Origin, unchanged_origins, verify
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment
 from txjax.io import digest
@@ -116,7 +116,7 @@ class InitSource:
                 if row.here and row.there and row.source == i and row.action == "loaded"
                 if row.here.at.startswith("weights/frozen/")
             }
-            found += unchanged(each.workdir, each.store.record(each.step), each.digest, arrays)
+            found += unchanged_origins(each.workdir, each.store.record(each.step), each.digest, arrays)
         return found
 
     def show(self, workdir: Path) -> None:

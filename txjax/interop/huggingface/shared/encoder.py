@@ -127,7 +127,7 @@ class Encoder(Family):
     def names(self, options: Options) -> Names:
         table = self.embeddings()[0]
         copies = {copy: original for head in self.heads for copy, original in head.copies(table).items()}
-        modules = {rule.theirs.rpartition(".")[0] for head in self.heads for rule in head.rules(None)}
+        modules = {rule.hf_name.rpartition(".")[0] for head in self.heads for rule in head.rules(None)}
         return Names(f"{self.base}.", copies, r"position_ids$", heads=modules | {*self.other_modules})
 
     def embeddings(self) -> tuple[str, str]:

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.rules import Form, Rule, linear, norm
+from txjax.interop.huggingface.rules import Rule, TensorLayout, linear, norm
 from txjax.interop.huggingface.shared.encoder_heads import HeadFormat, Tensors
 from txjax.nn import Head, MaskedTokens, NextSentence, PlainMaskedTokens, ReplacedTokens
 
 # The class "the second sentence follows" is the first one there and the last one here.
-_REVERSED = Form(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
-_REVERSED_BIAS = Form(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
+_REVERSED = TensorLayout(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
+_REVERSED_BIAS = TensorLayout(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

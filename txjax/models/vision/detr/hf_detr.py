@@ -15,9 +15,9 @@ from txjax.interop.huggingface.rules import (
     SAME,
     STATISTICS,
     Flat,
-    Form,
     Names,
     Rule,
+    TensorLayout,
     frozen_batch_norm,
     linear,
     norm,
@@ -153,15 +153,17 @@ def _backbone(options: Options) -> Options:
     return options.part("backbone_config")
 
 
-def _ones() -> Form:
+def _ones() -> TensorLayout:
     """The kernel [in out] of a convolution of 1 x 1: [out in 1 1] there."""
-    return Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
+    return TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
 
 
-_SWAPPED = Form(lambda x: x[np.array(_CENTRES)], lambda x, shape: x[np.array(_CENTRES)].reshape(shape))
+_SWAPPED = TensorLayout(lambda x: x[np.array(_CENTRES)], lambda x, shape: x[np.array(_CENTRES)].reshape(shape))
 
 
-def _swapped() -> Form:
+def _swapped() -> TensorLayout:
     """A kernel [in 4] to the numbers of a box: [4 in] there, in their order."""
     flat = out_in()
-    return Form(lambda x: _SWAPPED.theirs(flat.theirs(x)), lambda x, shape: flat.ours(_SWAPPED.theirs(x), shape))
+    return TensorLayout(
+        lambda x: _SWAPPED.theirs(flat.theirs(x)), lambda x, shape: flat.ours(_SWAPPED.theirs(x), shape)
+    )

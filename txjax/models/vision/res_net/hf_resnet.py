@@ -47,8 +47,8 @@ class ResNet(Stages):
         return {
             rule.name(layer).removesuffix("weight") + "num_batches_tracked": np.zeros((), np.float32)
             for rule in residual_rules(model, "resnet", "", batch_norm)
-            if ".normalization.weight" in rule.theirs
-            for layer in (range(_others(model, rule)) if "{}" in rule.theirs else (None,))
+            if ".normalization.weight" in rule.hf_name
+            for layer in (range(_others(model, rule)) if "{}" in rule.hf_name else (None,))
         }
 
     def rules(self, model: Any) -> list[Rule]:
@@ -124,5 +124,5 @@ def residual_rules(model: Model, theirs: str, ours: str, norm: Callable[[str, st
 
 def _others(model: Model, rule: Rule) -> int:
     """The number of layers that a rule of stacked arrays has."""
-    number = int(rule.theirs.split(".stages.")[1].split(".")[0])
+    number = int(rule.hf_name.split(".stages.")[1].split(".")[0])
     return model.stages[number].depth - 1

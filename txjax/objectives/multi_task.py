@@ -18,7 +18,7 @@ from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_
 
 
 @dataclasses.dataclass
-class Several(Objective):
+class MultiTask(Objective):
     """The sum of the losses of several tasks, each on its rows of the batch (`data.Tasks`).
 
     The task `texts` has the keys `texts/tokens`, `texts/label`, ... of the batch; its objective gets them as `tokens`,
@@ -59,12 +59,12 @@ class Several(Objective):
             expected = f"a task for each of config.data.parts: {', '.join(data.parts)}"
             raise UserError("objective.tasks", expected, ", ".join(self.tasks))
         for name, part in self.tasks.items():
-            with _inside(name):
+            with _name_task(name):
                 part.check(for_task(model, name), data.parts[name])
 
     def check_model(self, model: Any, batch: Batch) -> None:
         for name, part in self.tasks.items():
-            with _inside(name):
+            with _name_task(name):
                 part.check_model(for_task(model, name), part_of_batch(batch, name))
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
@@ -73,7 +73,7 @@ class Several(Objective):
         with checked_together():
             for number, (name, part) in enumerate(self.tasks.items()):
                 rngs_of_task = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
-                with _inside(name):
+                with _name_task(name):
                     variables_of_task = part.init(for_task(model, name), rngs_of_task, part_of_batch(batch, name))
                 flat_variables = traverse_util.flatten_dict(variables_of_task) | flat_variables
         return traverse_util.unflatten_dict(flat_variables)
@@ -98,7 +98,7 @@ def part_of_batch(batch: Batch, task: str) -> Batch:
 
 
 @contextlib.contextmanager
-def _inside(task: str) -> Iterator[None]:
+def _name_task(task: str) -> Iterator[None]:
     """Errors inside name the task."""
     try:
         yield
