@@ -81,7 +81,7 @@ class ConfigSlot:
             raise self._invalid(text)
         return self._value(node)
 
-    def merged(self, value: Any) -> Any:
+    def merge_value(self, value: Any) -> Any:
         """A value to set. A text is the present component with the field of `config_field(text=True)` set to it.
 
         Raises:

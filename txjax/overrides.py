@@ -25,7 +25,7 @@ def set_field(tree: Any, path: str, value: Any) -> None:
     slot, parent = _find(tree, _steps(path))
     if parent is None or isinstance(parent, tuple):
         raise UserError(slot.where, "a field of a component", hint="give the whole tuple" if parent else "")
-    _set(tree, f"config.{path}", convert_value(slot.where, slot.kind, slot.merged(value)))
+    _set(tree, f"config.{path}", convert_value(slot.where, slot.kind, slot.merge_value(value)))
 
 
 def override_all(tree: Any, overrides: Sequence[str], known: Mapping[str, Any]) -> Any:

@@ -81,9 +81,12 @@ def test_prompt_and_new_text_are_the_text_of_all_tokens(form, tmp_path) -> None:
     new = tokenizer.encode("man of the")
     for prompt in ("The old", "The old ", "one,", "café"):
         (ids,) = tokenizer.parse_batch([prompt])
-        assert prompts.before(prompt) + prompts.text(prompt, new) == tokenizer.decode([*ids, *new])
+        assert prompts.text_before(prompt) + prompts.text(prompt, new) == tokenizer.decode([*ids, *new])
     if form in ("t5", "bert"):  # whose tokens of words bring the space before them
-        assert prompts.before("The old") + prompts.text("The old", new) in ("The old man of the", "the old man of the")
+        assert prompts.text_before("The old") + prompts.text("The old", new) in (
+            "The old man of the",
+            "the old man of the",
+        )
 
 
 def test_texts_end_where_their_tokenizer_says(tmp_path) -> None:

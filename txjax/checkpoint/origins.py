@@ -55,7 +55,7 @@ class Origin:
                 return folder
             if run.is_dir():
                 problem = "another checkpoint" if recorded_digest else "that step was removed"
-        raise self._gone(problem)
+        raise self._missing_error(problem)
 
     def is_there(self, workdir: Path) -> bool:
         """Whether there is such a folder; if not, warns."""
@@ -65,14 +65,14 @@ class Origin:
             log.warning("frozen parameters are saved too: %s", error)
             return False
 
-    def verified(self, workdir: Path) -> Path:
+    def verify_folder(self, workdir: Path) -> Path:
         """The same folder, all of whose files are as they were. Raises UserError if one is not."""
         folder = self.folder(workdir)
         if faults := digest.faults(folder):
-            raise self._gone(f"damaged files: {'; '.join(faults)}")
+            raise self._missing_error(f"damaged files: {'; '.join(faults)}")
         return folder
 
-    def _gone(self, problem: str) -> UserError:
+    def _missing_error(self, problem: str) -> UserError:
         return UserError(
             f"step {self.step} of {self.run}",
             f"the frozen parameters that this run has from it (digest {self.digest})",
@@ -92,7 +92,7 @@ def origins_of_record(record: Mapping[str, Any]) -> list[Origin]:
 def verify(workdir: Path, record: Mapping[str, Any]) -> None:
     """Raises UserError if an origin in a step's record is not as it was."""
     for origin in origins_of_record(record):
-        origin.verified(workdir)
+        origin.verify_folder(workdir)
 
 
 def unchanged_origins(
@@ -146,7 +146,7 @@ def read(step: int, workdir: Path, origins: Sequence[Origin], abstract: dict[str
         if not wanted:
             continue
         name = f"the frozen parameters from {origin.run}"
-        folder = Path(on_primary(name, lambda origin=origin: str(origin.verified(workdir))))  # type: ignore[misc]
+        folder = Path(on_primary(name, lambda origin=origin: str(origin.verify_folder(workdir))))  # type: ignore[misc]
         arrays = flat_paths(read_arrays(origin.step, folder, traverse_util.unflatten_dict(wanted, sep="/")))
         loaded |= {here: arrays[there] for here, there in origin.arrays.items() if here in elsewhere}
     if jax.tree.leaves(abstract_here):

@@ -98,7 +98,7 @@ class Steps:
             hint = f"there is none in {self.folder}: the run has not saved yet, or they were removed"
             raise UserError("--workdir", expected, str(self.folder.parent), hint=hint)
         if which == "last":
-            good = self._newest(self._undamaged)
+            good = self._newest(self._is_undamaged)
         elif which == "best":
             good = self.best()
         else:
@@ -112,7 +112,7 @@ class Steps:
             raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose one of {steps}")
         return good
 
-    def _undamaged(self, step: int) -> bool:
+    def _is_undamaged(self, step: int) -> bool:
         """Whether all digests of a step match; if not, warns and leaves it in place."""
         if faults := self.faults(step):
             log.warning("checkpoint %d is damaged (%s); looking at the one before", step, "; ".join(faults))

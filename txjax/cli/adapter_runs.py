@@ -114,12 +114,12 @@ def check_frozen(first: tuple["Store", int], other: tuple["Store", int], arrays:
 
     count = len(flat_paths(abstract))
 
-    def named(store: "Store", step: int) -> set[tuple[str, str, str]]:
+    def origins_of(store: "Store", step: int) -> set[tuple[str, str, str]]:
         origins = origins_of_record(store.record(step))
         return {(here, there, origin.digest) for origin in origins for here, there in origin.arrays.items()}
 
-    ours = named(*first)
-    if not count or (ours == named(*other) and len(ours) == count):
+    ours = origins_of(*first)
+    if not count or (ours == origins_of(*other) and len(ours) == count):
         return
     store, step = other
     theirs = flat_paths(store.load_some(step, {"weights": {"frozen": abstract}})["weights"]["frozen"])

@@ -71,7 +71,7 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
         trial.straight(folder / "straight")
         while len(events) < len(ways) or not results:
             workdir = folder / f"killed-{len(results) + 1}"
-            events += trial.killed(workdir, ways[len(events) :], draw)
+            events += trial.train_with_kills(workdir, ways[len(events) :], draw)
             if len(results) > 3 * len(events) + 3:
                 raise RunError(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
             results.append(compare(folder / "straight", workdir, flags.steps))
@@ -152,7 +152,7 @@ class Trial:
         self.to_first_row = max(0.0, times[0] - begun)
         self.a_row = max(0.0, times[-1] - times[0]) / len(times)
 
-    def killed(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
+    def train_with_kills(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
         """Trains with interruptions at drawn steps. Returns those that happened, as `SIGKILL after step 3`."""
         events = []
         targets = sorted(draw.choices(range(1, self.steps), k=len(ways)))

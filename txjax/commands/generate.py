@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
         several = len(prompts) > 1 or flags.samples > 1 or flags.adapters
         if isinstance(search, Sampling) and not several and not flags.json:
             parts = stream(generator, loaded.variables, inputs, flags.length, key, search)
-            show(form.before(prompts[0]), functools.partial(text, prompts[0]), parts)
+            show(form.text_before(prompts[0]), functools.partial(text, prompts[0]), parts)
             return 0
         program = backend.jit(writing_program(generator, search, flags.length))
         for side in sides(flags, experiment, loaded):
@@ -63,7 +63,7 @@ def run(argv: list[str]) -> int:
                 texts = [text(prompt, row) for row in tokens[: flags.samples]]
                 run = {"run": str(side.workdir)} if flags.adapters else {}
                 record = {**run, "step": side.step, "prompt": prompt, "texts": texts, **more}
-                shown = printable(("\n" if i else "") + "\n\n".join(form.before(prompt) + text for text in texts))
+                shown = printable(("\n" if i else "") + "\n\n".join(form.text_before(prompt) + text for text in texts))
                 print(json.dumps(record) if flags.json else shown)
     return 0
 

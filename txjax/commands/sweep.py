@@ -102,7 +102,7 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     else:
         points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
-    left_names = [point.name for point in work.left()]
+    left_names = [point.name for point in work.unfinished_points()]
     unfinished = [run for run in runs if run.name in left_names]
     if flags.executor == "population":
         extra["groups"] = groups_of(unfinished)
@@ -111,8 +111,8 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         left = {"left": left_names, "flops_left": work.flops_left(), "one_program": one_program}
         print(json.dumps({"points": [dataclasses.asdict(p) for p in points], "same": same} | left | extra))
         return 0
-    saved = {p.name: f"from step {step}" if (step := work.saved(p)) else "not begun" for p in points}
-    states = {p.name: "finished" if work.finished(p) else saved[p.name] for p in points}
+    saved = {p.name: f"from step {step}" if (step := work.saved_step(p)) else "not begun" for p in points}
+    states = {p.name: "finished" if work.is_finished(p) else saved[p.name] for p in points}
     title = f"{flags.config}: " + (f"{flags.trials} trials such as" if flags.trials else f"{len(points)} points")
     table(title, ["point", "", "steps", "FLOPs"], table_rows(points, states))
     for number, group in enumerate(extra.get("groups", [])):
@@ -149,7 +149,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
     """Prints the remaining work. Raises UserError if it exceeds the budget."""
     from txjax.types import UserError
 
-    left, flops, speed = len(work.left()), work.flops_left(), work.speed()
+    left, flops, speed = len(work.unfinished_points()), work.flops_left(), work.speed()
     what = f"{left} of {len(work.points)} points to do"
     if flags.trials:
         left, flops = flags.trials, flops * flags.trials
@@ -188,7 +188,7 @@ def _run(work: Any, sweep_plan: dict[str, Any], flags: argparse.Namespace) -> in
         if best := study.best():
             print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")
     else:
-        groups = [[point] for point in work.left()]
+        groups = [[point] for point in work.unfinished_points()]
         if "groups" in sweep_plan:
             known = {point.name: point for point in work.points}
             groups = [[known[name] for name in group] for group in sweep_plan["groups"]]
@@ -198,7 +198,8 @@ def _run(work: Any, sweep_plan: dict[str, Any], flags: argparse.Namespace) -> in
         if end.state == "failed":
             print(visible(f"failed: {name}: {end.cause}"), file=sys.stderr)
     states = [end.state for end in ended.values()]
-    print(f"{len(work.points) - len(work.left())} of {len(work.points)} points finished in {work.folder.path}")
+    finished = len(work.points) - len(work.unfinished_points())
+    print(f"{finished} of {len(work.points)} points finished in {work.folder.path}")
     if "failed" in states:
         return 1
     return 75 if {"stopped", "left"} & set(states) else 0

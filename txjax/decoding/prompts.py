@@ -46,7 +46,7 @@ class Prompts(abc.ABC):
         """
 
     @abc.abstractmethod
-    def before(self, prompt: str) -> str:
+    def text_before(self, prompt: str) -> str:
         """What is printed before the text that a model wrote for a prompt."""
 
     @abc.abstractmethod
@@ -64,7 +64,7 @@ class Beginnings(Prompts):
         hint = "a decoder continues a text, such as --prompt='The '"
         return pad_prompts(_check_prompts(prompts, self.tokenizer.encode_prompts(prompts), field, hint))
 
-    def before(self, prompt: str) -> str:
+    def text_before(self, prompt: str) -> str:
         return self.tokenizer.decode(self._ids(prompt))
 
     def text(self, prompt: str, ids: Ids) -> str:
@@ -112,7 +112,7 @@ class Sources(Prompts):
             return prompt
         return self.template.format(**{name: prompt for name, _ in _features(self.template)})
 
-    def before(self, prompt: str) -> str:
+    def text_before(self, prompt: str) -> str:
         return prompt + "\n"
 
     def text(self, prompt: str, ids: Ids) -> str:

@@ -66,19 +66,19 @@ class Sampling(Search):
         Args:
           used_tokens: the tokens that each text has. If None, none has a penalty.
         """
-        logits = self.penalised(logits, used_tokens)
+        logits = self.penalise(logits, used_tokens)
         if self.temperature == 0:
             return logits.argmax(-1).astype(jnp.int32)
-        return jax.random.categorical(key, self.filtered(logits)).astype(jnp.int32)
+        return jax.random.categorical(key, self.filter(logits)).astype(jnp.int32)
 
-    def penalised(self, logits: Float[Array, "B V"], used_tokens: Bool[Array, "B V"] | None) -> Float[Array, "B V"]:
+    def penalise(self, logits: Float[Array, "B V"], used_tokens: Bool[Array, "B V"] | None) -> Float[Array, "B V"]:
         """The logits after `repetition_penalty`."""
         if used_tokens is None or self.repetition_penalty is None:
             return logits
         penalty = self.repetition_penalty
         return jnp.where(used_tokens, jnp.where(logits < 0, logits * penalty, logits / penalty), logits)
 
-    def filtered(self, logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
+    def filter(self, logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
         """The logits after `temperature`, which is above 0; -inf for tokens that are not drawn."""
         logits = logits / self.temperature
         ranked = None
@@ -115,7 +115,7 @@ class Sampling(Search):
         """Generates `count` more tokens, int32. Stops when all texts have ended."""
         first = progress.count
 
-        def unfinished(carry: tuple[Progress, jax.Array]) -> jax.Array:
+        def is_unfinished(carry: tuple[Progress, jax.Array]) -> jax.Array:
             now = carry[0]
             more = now.count < first + count
             return more & ~now.over.all() if self.end else more
@@ -134,7 +134,7 @@ class Sampling(Search):
             return Progress(now.count + 1, *generator.step(variables, now.state, token), over, used_tokens), tokens
 
         tokens = jnp.full((len(progress.over), count), self.filling, jnp.int32)
-        return jax.lax.while_loop(unfinished, add, (progress, tokens))
+        return jax.lax.while_loop(is_unfinished, add, (progress, tokens))
 
 
 def tokens_of(inputs: Inputs, vocab: int) -> Bool[Array, "B V"]:

@@ -28,12 +28,12 @@ def by_example(sums: Callable[[Batch], Sums], batch: Batch) -> Parts:
     size = len(batch["id"])
     weights = {key: x for key, x in batch.items() if key.endswith("weights")}
 
-    def scaled(factor: jax.Array) -> Sums:
+    def sums_at(factor: jax.Array) -> Sums:
         factors = {key: factor.reshape(-1, *[1] * (x.ndim - 1)) for key, x in weights.items()}
         factored = sums(batch | {key: x * factors[key] for key, x in weights.items()})
         return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), factored)
 
-    whole, pull = jax.vjp(scaled, jnp.ones(size, jnp.float32))
+    whole, pull = jax.vjp(sums_at, jnp.ones(size, jnp.float32))
     leaves, tree = jax.tree.flatten(whole)
     units = [jax.tree.unflatten(tree, [jnp.float32(i == j) for j in range(len(leaves))]) for i in range(len(leaves))]
     parts = jax.tree.unflatten(tree, [pull(unit)[0] for unit in units])

@@ -53,16 +53,16 @@ class Evaluation(Evaluator):
 
         summed, parted = context.program(sums), context.program(parts)
 
-        def over(program: Program, variables: PyTree) -> Iterator[Any]:
-            return context.over(program, variables, context.source, self.max_batches, objective.required_keys)
+        def run_program(program: Program, variables: PyTree) -> Iterator[Any]:
+            return context.run_batches(program, variables, context.source, self.max_batches, objective.required_keys)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
-                return context.warned(means(over(summed, variables)))
-            batches = list(over(parted, variables))
+                return context.warn_if_empty(means(run_program(summed, variables)))
+            batches = list(run_program(parted, variables))
             context.keep(rows_of(batches, TERM))
             whole = add(sums for sums, *_ in batches)
-            return context.warned(scores({name: mean_of(mean) for name, mean in whole.items()}))
+            return context.warn_if_empty(scores({name: mean_of(mean) for name, mean in whole.items()}))
 
         return evaluate
 

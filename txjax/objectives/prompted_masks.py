@@ -77,7 +77,7 @@ class PromptedMasks(Objective):
         points = jnp.where(boxed[..., None], corners.reshape(point.shape[:2] + (2, 2)), clicked[0])
         return points, jnp.where(boxed, jnp.asarray(CORNERS, jnp.int32)[None, None], clicked[1])
 
-    def clicked(self, keys: jax.Array) -> jax.Array:
+    def has_click(self, keys: jax.Array) -> jax.Array:
         """Whether each round after the first one has a new prompt, of B examples: bool [B R]."""
         free, last = self.clicks - 1 + max(self.refinements - 1, 0), min(self.refinements, 1)
         order = jax.vmap(lambda key: jax.random.permutation(key, free))(keys)
@@ -92,7 +92,7 @@ class PromptedMasks(Objective):
 
         def rounds(model: Any, image: jax.Array, train: bool) -> Answers:
             first = functools.partial(self.first, of_prompts, boxes=batch["boxes"])
-            return interact(model, image, batch["masks"], first, click, self.clicked(of_rounds), train)
+            return interact(model, image, batch["masks"], first, click, self.has_click(of_rounds), train)
 
         answers, aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
         is_object = (batch["box_labels"] >= 0) & answers.target.any((2, 3))

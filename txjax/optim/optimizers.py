@@ -60,7 +60,7 @@ class Optimizer:
         """The direction of descent, before decay and learning rate, given the parameters' logical axes."""
         raise NotImplementedError
 
-    def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
+    def order(self, direction: Part, decay: Part) -> tuple[Part, Part]:
         """The direction and the weight decay, in the order in which they are applied. Decoupled decay comes after."""
         return direction, decay
 
@@ -143,7 +143,7 @@ class Optimizer:
         return _in_float32(
             optax.chain(
                 optax.identity() if self.clip is None else optax.clip_by_global_norm(self.clip),
-                *self.ordered(direction, optax.stateless(add_decay)),
+                *self.order(direction, optax.stateless(add_decay)),
                 optax.stateless(scale),
                 optax.scale_by_learning_rate(self.lr(num_steps)),
             )
@@ -224,7 +224,7 @@ class LARS(SGD):
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.chain(scale_by_trust(axes, self.trust), super().direction(axes))
 
-    def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
+    def order(self, direction: Part, decay: Part) -> tuple[Part, Part]:
         return decay, direction
 
 

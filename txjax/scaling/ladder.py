@@ -107,7 +107,11 @@ class Ladder:
         Raises:
           UserError: no integer number of steps is within 1% of a budget.
         """
-        return [self._within(budget, width) for budget in budgets for width in (widths or self.around(budget, sizes))]
+        return [
+            self._run_within_budget(budget, width)
+            for budget in budgets
+            for width in (widths or self.around(budget, sizes))
+        ]
 
     def ratios(self, widths: Sequence[int], ratios: Sequence[float]) -> list[LadderRun]:
         """Runs of every width with every number of tokens per parameter: the grid over N and D of a parametric fit."""
@@ -148,7 +152,7 @@ class Ladder:
         nearest = min((h for h in (low, high) if h), key=lambda heads: abs(math.log(bought(heads) / ratio)))
         return nearest * self.rules.head_size
 
-    def _within(self, budget: float, width: int) -> LadderRun:
+    def _run_within_budget(self, budget: float, width: int) -> LadderRun:
         batch = self._batch(budget / self._flops_per_token(width))
         steps = max(1, round(budget / self._flops_of(width, batch)))
         run = self._make_run(budget, width, batch, steps)

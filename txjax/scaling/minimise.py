@@ -52,12 +52,15 @@ def minimise(
     """
     smooth = Criterion("huber", 1e-4) if criterion.kind == "lad" else criterion
 
-    def ranked(points: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def sort_by_objective(points: Sequence[np.ndarray]) -> list[np.ndarray]:
         return sorted(points, key=lambda theta: _total(residuals, smooth, theta))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # steps may leave the domain of the law
-        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in ranked(starts)[:follow]]
-        ends = [_finish(residuals, criterion, theta, tolerance) for theta in ranked(rough)[: max(1, (follow + 2) // 3)]]
+        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in sort_by_objective(starts)[:follow]]
+        ends = [
+            _finish(residuals, criterion, theta, tolerance)
+            for theta in sort_by_objective(rough)[: max(1, (follow + 2) // 3)]
+        ]
     objectives = np.array([_total(residuals, criterion, theta) for theta in ends])
     best = int(np.argmin(objectives))
     agree = int(np.sum(objectives <= objectives[best] * (1 + _CLOSE) + 1e-300))
@@ -96,7 +99,7 @@ def _descend(
         # The objective is divided by its value, so the curvature is scaled to match.
         base, scale = _unit_curvature(residuals, criterion, theta) * np.sqrt(best), best
 
-        def scaled(z, theta=theta, base=base, scale=scale):  # type: ignore[no-untyped-def]
+        def scaled_objective(z, theta=theta, base=base, scale=scale):  # type: ignore[no-untyped-def]
             r, slopes = residuals(theta + base @ z)
             values, gradients = criterion.of(r)
             total = np.sum(values) / scale
@@ -105,7 +108,7 @@ def _descend(
             return total, base.T @ (slopes.T @ gradients) / scale
 
         options = {"gtol": max(np.sqrt(tolerance) / 100, 1e-11), "maxiter": steps}
-        minimum = minimize(scaled, np.zeros_like(theta), jac=True, method="BFGS", options=options)
+        minimum = minimize(scaled_objective, np.zeros_like(theta), jac=True, method="BFGS", options=options)
         new = theta + base @ minimum.x
         total = _total(residuals, criterion, new)
         if not total < best:

@@ -66,7 +66,7 @@ class Regression(Form):
         many = dict(follow=12) if start is None else dict(follow=3, tolerance=1e-9)
         minimum = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
         theta = offset + base @ minimum.theta
-        warnings = () if start is not None else self._identified(residuals(minimum.theta)[1], base, theta)
+        warnings = () if start is not None else self._check_identified(residuals(minimum.theta)[1], base, theta)
         exact = len(points) == base.shape[1]
         no_intervals = "there are as many rows as parameters: the residuals give no error" if exact else ""
         details = {"starts": {"followed": minimum.starts, "agree": minimum.agree}}
@@ -132,7 +132,7 @@ class Regression(Form):
             raise UserError("--fix", "a parameter that is left to fit", ", ".join(self.fix))
         return offset, np.array([[float(n not in self.fix and owner[n] == f) for f in free] for n in names])
 
-    def _identified(self, slopes: np.ndarray, base: np.ndarray, theta: np.ndarray) -> tuple[str, ...]:
+    def _check_identified(self, slopes: np.ndarray, base: np.ndarray, theta: np.ndarray) -> tuple[str, ...]:
         """Warnings. Raises UserError for parameters that the rows do not determine."""
         names = [
             "=".join(n for n, row in zip(self.curve.parameters, base, strict=True) if row[i])

@@ -123,7 +123,7 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     if WITHOUT_EMBEDDINGS in manifest:
         known[WITHOUT_EMBEDDINGS] = manifest[WITHOUT_EMBEDDINGS]
 
-    def at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    def row_at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
         work = {"step": step, "tokens": step * size if size else None}
         if size and facts["tokens_per_epoch"] is not None:
             work["unique_tokens"] = min(step * size, facts["tokens_per_epoch"])
@@ -132,9 +132,9 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
     if curves:
         evaluated = [row for row in log if any(k.startswith("eval/") and k.endswith("/loss") for k in row)]
-        return [at(int(row["step"]), row) for row in evaluated]
+        return [row_at(int(row["step"]), row) for row in evaluated]
     last = {key: value for row in log for key, value in row.items() if key != "time"}
-    return [at(step, last)]
+    return [row_at(step, last)]
 
 
 def _tokens_per_step(config: Mapping[str, Any]) -> int | None:

@@ -45,7 +45,7 @@ class Study:
         names = self.fitted.parameters if any(self.draws) else ()
         return {name: interval([law[name] for law in self.draws if law]) for name in names}
 
-    def unidentified(self) -> list[str]:
+    def unidentified_parameters(self) -> list[str]:
         """The parameters whose intervals span so many orders of magnitude that the rows do not determine them."""
         spans = {name: ends for name, ends in self.intervals().items() if name not in _LOSSES}
         return [name for name, (low, high) in spans.items() if low >= 0 and high > UNIDENTIFIED * low]
@@ -86,7 +86,7 @@ class Study:
     def to_json(self, predictions: list[dict[str, Any]]) -> dict[str, Any]:
         """The output of `txjax scaling fit --json`."""
         failed = sum(law is None for law in self.draws)
-        spans, unknown = self.intervals(), self.unidentified()
+        spans, unknown = self.intervals(), self.unidentified_parameters()
         more = [
             f"{name} is unidentified: 95% of the draws lie between {low:.2g} and {high:.2g}"
             for name, (low, high) in spans.items()

@@ -130,7 +130,7 @@ class Local:
                     if self.view.states[point.name] != "elsewhere":
                         self.view.say(point, "elsewhere")
                 return False
-            left = [point for point in group if not self.work.finished(point)]
+            left = [point for point in group if not self.work.is_finished(point)]
             for point in group:
                 if point not in left:  # another sweep finished it
                     self.end(point, PointResult("finished"))
@@ -163,7 +163,7 @@ class Local:
         if code == EXIT_CODE and not stopping:  # preempted, not stopped by this sweep
             self.view.say(point, "waiting")
             return False
-        if self.work.finished(point):
+        if self.work.is_finished(point):
             self.end(point, PointResult("finished"))
         elif stopping and code in (EXIT_CODE, -signal.SIGTERM):
             self.end(point, PointResult("stopped"))

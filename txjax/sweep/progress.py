@@ -51,9 +51,9 @@ class SweepProgress:
 
     def add(self, point: SweepPoint) -> None:
         """Adds a point."""
-        self.states[point.name] = "finished" if self.work.finished(point) else "waiting"
+        self.states[point.name] = "finished" if self.work.is_finished(point) else "waiting"
         self.tails[point.name] = Tail(self.work.folder.run(point.name))
-        self.first[point.name] = self.work.saved(point)
+        self.first[point.name] = self.work.saved_step(point)
 
     def say(self, point: SweepPoint, state: str, more: str = "") -> None:
         """Sets the state of a point, and prints it if there is no live table."""

@@ -34,7 +34,7 @@ def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run:
     if not dry_run and (job := _queued_job(work.folder.path)):
         hint = f"wait until it is over, or scancel {job}; then the same command submits what is left"
         raise UserError("--workdir", "a sweep without jobs in Slurm's queue", f"job {job}", hint=hint)
-    left = work.left()
+    left = work.unfinished_points()
     if not left:
         return 0
     with tempfile.TemporaryDirectory() as folder:

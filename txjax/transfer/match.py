@@ -100,10 +100,10 @@ class Row(NamedTuple):
         """The number of elements."""
         return math.prod(self.array.shape)
 
-    def resized(self, array: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    def resize(self, array: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         """The array there with the shape of the array here."""
         for number, way in self.resizes:
-            array = way.along(array, number, self.array.shape[number])
+            array = way.resize_axis(array, number, self.array.shape[number])
         return array
 
 

@@ -28,7 +28,7 @@ class ResizeAxis:
     def check(self, rows: int, there: int) -> None:
         """Raises UserError if an axis of size `there` can't be brought to size `rows`."""
 
-    def along(self, array: Shaped[Array, "..."], number: int, rows: int) -> Shaped[Array, "..."]:
+    def resize_axis(self, array: Shaped[Array, "..."], number: int, rows: int) -> Shaped[Array, "..."]:
         """The array with its axis of this number brought to size `rows`."""
         first = jnp.moveaxis(array, number, 0)
         table = self(first.reshape(len(first), -1), rows)

@@ -136,7 +136,7 @@ class DetectionSource:
             return example | {"box_labels": empty, "crowd_labels": empty}
         for transform in data.transforms:
             scene = scene.apply_transform(transform, rng)
-        return self._padded(scene, index)
+        return self._pad_scene(scene, index)
 
     def _scene(self, number: int) -> Scene | None:
         """A record as it is stored. None if it is left out."""
@@ -191,7 +191,7 @@ class DetectionSource:
             place, total = self._records.place(number), sum(counts.values())
             logger.warning("%s has boxes %s: %d (%d so far), first %s", place, change, len(boxes), total, first)
 
-    def _padded(self, scene: Scene, number: int) -> Example:
+    def _pad_scene(self, scene: Scene, number: int) -> Example:
         data, (height, width, channels) = self._data, scene.image.shape
         if height > data.shape[0] or width > data.shape[1] or channels != data.shape[2]:
             hint = "set shape, or resize by transforms=(ResizeWithin(sides, longest), Channels(count))"

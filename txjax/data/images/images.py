@@ -142,7 +142,7 @@ class ImageSource:
 
     def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
         """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
-        pixels, label = self._kept.get(index) or self._decoded(index)
+        pixels, label = self._kept.get(index) or self._decode(index)
         if pixels is None or pixels.nbytes <= self._largest:
             self._kept[index] = pixels, label
         if pixels is None:
@@ -159,7 +159,7 @@ class ImageSource:
         """The number of an example's record."""
         return index if self._numbers is None else int(self._numbers[index])
 
-    def _decoded(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
+    def _decode(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
         """An image as stored in the set, uint8 [H W C], and its label, int32 []. If None, it is left out."""
         number = self._number(index)
         pixels, record = self._records[number]

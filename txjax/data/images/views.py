@@ -38,14 +38,14 @@ class View:
 
     def of_image(self, image: np.ndarray) -> np.ndarray:
         """uint8 [H W C] -> uint8 [rows columns C], bicubic and antialiased."""
-        box = self._cut(image)
+        box = self._crop(image)
         if (self.rows, self.columns) != (self.height, self.width):
             box = resize_image(box, self.rows, self.columns)
         return _mirror(box) if self.mirrored else box
 
     def of_masks(self, masks: Int[np.ndarray, "N H W"]) -> Int[np.ndarray, "N rows columns"]:
         """The masks, by the nearest pixel."""
-        boxes = np.stack([self._cut(mask[..., None])[..., 0] for mask in masks]) if len(masks) else masks
+        boxes = np.stack([self._crop(mask[..., None])[..., 0] for mask in masks]) if len(masks) else masks
         masks_in_view = np.empty((len(masks), self.rows, self.columns), masks.dtype)
         if len(masks):
             row = ((np.arange(self.rows) + 0.5) * self.height / self.rows).astype(int)
@@ -70,7 +70,7 @@ class View:
         clipped = clipped.clip(0, 1).astype(np.float32)  # before the comparison: a sliver may have no area in float32
         return clipped, (clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])
 
-    def _cut(self, image: np.ndarray) -> np.ndarray:
+    def _crop(self, image: np.ndarray) -> np.ndarray:
         """[H W C] -> [height width C], black outside the image."""
         bottom, right = self.top + self.height, self.left + self.width
         if min(self.top, self.left) >= 0 and bottom <= image.shape[0] and right <= image.shape[1]:

@@ -90,7 +90,7 @@ class TasksSource(TrimmableSource):
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         example: Example = {}
         for name, source in self._sources.items():
-            shown = self._shown(name, index, epoch)
+            shown = self._rows_of(name, index, epoch)
             rows = [{"id": np.array(number, np.int32)} | source.example(number, turn, rng) for number, turn in shown]
             example |= {f"{name}/{key}": np.stack([row[key] for row in rows]) for key in rows[0]}
         return example
@@ -103,11 +103,11 @@ class TasksSource(TrimmableSource):
         slices: Cuts = {}
         for name, source in self._sources.items():
             if isinstance(source, TrimmableSource):
-                rows = [row for index, epoch in shown for row in self._shown(name, index, epoch)]
+                rows = [row for index, epoch in shown for row in self._rows_of(name, index, epoch)]
                 slices |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(rows).items()}
         return slices
 
-    def _shown(self, name: str, index: int, epoch: int) -> list[tuple[int, int]]:
+    def _rows_of(self, name: str, index: int, epoch: int) -> list[tuple[int, int]]:
         """The (example, epoch) of a part's rows in an example."""
         rows = self._rows[name]
         first = (epoch * len(self) + index) * rows

@@ -53,7 +53,7 @@ class WrittenRecords:
 
     def _parts(self, number: int, blanks: dict[str, str] | None = None) -> tuple[str, str]:
         """The text of a record before and after its answer."""
-        written = self._template.filled(self._records[number], {**(blanks or {}), self._label: _ANSWER})
+        written = self._template.fill(self._records[number], {**(blanks or {}), self._label: _ANSWER})
         before, _, after = written.rpartition(_ANSWER)
         return before, after
 
@@ -68,7 +68,9 @@ class WrittenRecords:
         """
         query_place = query._records.place(number)
         others = (
-            i for i in self._shuffled(hash32("demonstrations", seed, number)) if self._records.place(i) != query_place
+            i
+            for i in self._shuffled_numbers(hash32("demonstrations", seed, number))
+            if self._records.place(i) != query_place
         )
         chosen = list(itertools.islice(others, count))
         if len(chosen) < count:
@@ -76,7 +78,7 @@ class WrittenRecords:
             raise UserError("data.demonstrations", expected, self._split)
         return chosen[::-1]
 
-    def _shuffled(self, key: int) -> Iterator[int]:
+    def _shuffled_numbers(self, key: int) -> Iterator[int]:
         """The numbers of all labelled records in a random order."""
         from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 
@@ -87,5 +89,5 @@ class WrittenRecords:
 
 def gap_before(template: Template, label: str) -> str:
     """The whitespace of a template between the words before the label and the label."""
-    words = template.before(label)
+    words = template.words_before(label)
     return words[len(words.rstrip()) :]

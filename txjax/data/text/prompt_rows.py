@@ -62,7 +62,7 @@ class PromptEncoder:
         """
         fitted = []
         for first in range(0, len(prompts), BATCH):
-            fitted += self._shortened(prompts[first : first + BATCH])
+            fitted += self._shorten(prompts[first : first + BATCH])
         limit = f"{self.field} = {self.length}"
         if fewer := sum(blocks < len(prompt) for (_, blocks), prompt in zip(fitted, prompts, strict=True)):
             log.warning("%s: %d of %d prompts lose demonstrations, %s", where, fewer, len(fitted), limit)
@@ -72,7 +72,7 @@ class PromptEncoder:
             raise UserError(self.field, f"at least {max(sizes)}, the longest prompt of {where}", self.length, hint=hint)
         if long := sum(size > self.length for size in sizes):
             log.warning("%s: %d of %d prompts lose their first tokens, %s", where, long, len(fitted), limit)
-        return [row for (rows, _), size in zip(fitted, sizes, strict=True) for row in self._cut(rows, size)]
+        return [row for (rows, _), size in zip(fitted, sizes, strict=True) for row in self._truncate(rows, size)]
 
     def encode(self, prompts: Sequence[str]) -> list[list[Row]]:
         """The rows of each prompt, of any length.
@@ -99,7 +99,7 @@ class PromptEncoder:
         """The tokens that have to fit, of the rows of one prompt."""
         return max(len(row.ids) for row in rows)
 
-    def _shortened(self, prompts: Sequence[Sequence[str]]) -> list[tuple[list[Row], int]]:
+    def _shorten(self, prompts: Sequence[Sequence[str]]) -> list[tuple[list[Row], int]]:
         """The rows of each prompt, which loses its first blocks until it fits, and the number of blocks that remain."""
         rows = self.encode([self.separator.join(blocks) for blocks in prompts])
         fitted = [(rows_of_prompt, len(blocks)) for rows_of_prompt, blocks in zip(rows, prompts, strict=True)]
@@ -108,11 +108,11 @@ class PromptEncoder:
             for i, (rows_of_prompt, blocks) in enumerate(fitted)
             if blocks > 1 and self.size(rows_of_prompt) > self.length
         ]
-        for i, shorter in zip(long, self._shortened([prompts[i][1:] for i in long]) if long else (), strict=True):
+        for i, shorter in zip(long, self._shorten([prompts[i][1:] for i in long]) if long else (), strict=True):
             fitted[i] = shorter
         return fitted
 
-    def _cut(self, rows: Sequence[Row], size: int) -> Sequence[Row]:
+    def _truncate(self, rows: Sequence[Row], size: int) -> Sequence[Row]:
         """The rows of one prompt without as many of its first tokens as are too many; the start token stays."""
         excess, first = size - self.length, len(self.start)
         if excess <= 0:

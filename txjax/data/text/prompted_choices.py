@@ -117,7 +117,7 @@ class PromptedChoices(TFDSDataset):
           seed: of the draws (`WrittenRecords.draw`).
           blank: a text in place of the prompts' own texts. If None, their own.
         """
-        queries = self._written(self.split)
+        queries = self._written_records(self.split)
         if not (queries.labels >= 0).any():
             raise UserError("data.split", "a split with labelled records", self.split)
         features = records.check(self.name, self.split, self.data_dir)
@@ -125,7 +125,7 @@ class PromptedChoices(TFDSDataset):
         blanks = None if blank is None else dict.fromkeys(texts, blank)
         blocks = [[queries.prompt(number, blanks)] for number in range(len(queries))]
         if shots:
-            others = self._written(self.demonstrations)
+            others = self._written_records(self.demonstrations)
             shown = functools.cache(others.demonstration)
             blocks = [
                 [*(shown(i) for i in others.draw(shots, seed, queries, number)), *prompt]
@@ -139,7 +139,7 @@ class PromptedChoices(TFDSDataset):
 
     def cue(self) -> str:
         """The last line of the template's words before the label, such as "Sentiment:"; may be empty."""
-        return self.form().before(self.label_feature).strip().rpartition("\n")[2]
+        return self.form().words_before(self.label_feature).strip().rpartition("\n")[2]
 
     def encoder(self) -> PromptEncoder:
         """What makes rows of tokens of the prompts."""
@@ -157,7 +157,7 @@ class PromptedChoices(TFDSDataset):
         """The examples of some prompts, by their blocks, and of the classes that are right."""
         return PromptSource(self, prompts, labels)
 
-    def _written(self, split: str) -> WrittenRecords:
+    def _written_records(self, split: str) -> WrittenRecords:
         labelled = LabelledText(self.name, split, self.data_dir, label_feature=self.label_feature, classes=self.classes)
         return WrittenRecords(labelled, self.form(), self.class_names())
 
@@ -197,14 +197,14 @@ class PromptSource(Bucketed):
         begin = self._ends[number - 1] if number else 0
         return Row(self._tokens[begin : self._ends[number]], int(self._answers[number]))
 
-    def scored(self, row: Row) -> Row:
+    def predicted_part(self, row: Row) -> Row:
         """The part of a row in which a model predicts tokens."""
         return row
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         rows = {key: np.zeros((self._data.classes, self._data.length), np.int32) for key in _ROWS}
         for choice in range(self._data.classes):
-            ids, answer = self.scored(self.row(index, choice))
+            ids, answer = self.predicted_part(self.row(index, choice))
             rows["choice_tokens"][choice, : len(ids)] = ids
             rows["choice_segments"][choice, : len(ids)] = 1
             rows["choice_types"][choice, answer : len(ids)] = 1

@@ -94,7 +94,7 @@ class PairedPromptSource(PromptSource):
 
     cut: ClassVar[dict[str, int]] = {"source_tokens": 0, "source_segments": 0}
 
-    def scored(self, row: Row) -> Row:
+    def predicted_part(self, row: Row) -> Row:
         return Row(row.ids[row.answer - 1 :], 1)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:

@@ -134,7 +134,7 @@ class Frozen(Evaluator):
             return {GIVEN: batch["label"], "features": x, "weights": batch["weights"]}
 
         program = context.program(features)
-        return real_rows(context.over(program, variables, source, max_batches))
+        return real_rows(context.run_batches(program, variables, source, max_batches))
 
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]

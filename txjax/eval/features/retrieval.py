@@ -62,7 +62,7 @@ class Retrieval(Evaluator):
         program = context.program(features)
 
         def vectors(variables: PyTree, source: Source) -> tuple[np.ndarray, np.ndarray]:
-            rows = list(context.over(program, variables, source, self.max_batches))
+            rows = list(context.run_batches(program, variables, source, self.max_batches))
             x, mask = (np.concatenate(column) for column in zip(*rows, strict=True))
             return x, mask
 

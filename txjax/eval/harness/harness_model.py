@@ -77,7 +77,7 @@ class HarnessModel:
         Args:
           requests: whose `args` are a context and its continuation.
         """
-        return self._scored([self.texts.pair(*request.args) for request in requests])
+        return self._score_pairs([self.texts.pair(*request.args) for request in requests])
 
     def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
         """The log-probability of each whole text in nats, in windows that predict every token once.
@@ -86,7 +86,7 @@ class HarnessModel:
           requests: whose `args` are a text.
         """
         windows = [self.texts.windows(*request.args) for request in requests]
-        scores = iter(self._scored([pair for parts in windows for pair in parts]))
+        scores = iter(self._score_pairs([pair for parts in windows for pair in parts]))
         return [sum(next(scores)[0] for _ in parts) for parts in windows]
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
@@ -101,18 +101,18 @@ class HarnessModel:
         texts = [""] * len(requests)
         for numbers in group_keys(json.dumps(request.args[1], sort_keys=True) for request in requests):
             contexts = [requests[number].args[0] for number in numbers]
-            for number, text in zip(numbers, self._written(contexts, requests[numbers[0]].args[1]), strict=True):
+            for number, text in zip(numbers, self._generate_texts(contexts, requests[numbers[0]].args[1]), strict=True):
                 texts[number] = text
         return texts
 
-    def _scored(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, bool]]:
+    def _score_pairs(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, bool]]:
         scores: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
-        rows = [self.texts.scored(*pair) for pair in pairs]
+        rows = [self.texts.scored_row(*pair) for pair in pairs]
         for number, (nats, greedy) in self._run_rows(self.scores, rows):
             scores[number] = float(nats), bool(greedy)
         return scores
 
-    def _written(self, contexts: Sequence[str], options: dict[str, Any]) -> list[str]:
+    def _generate_texts(self, contexts: Sequence[str], options: dict[str, Any]) -> list[str]:
         sampling, stops, count = self._how(options)
         count = min(count, self.texts.longest())
         write = functools.partial(self._write, sampling, stops, count)
@@ -147,7 +147,7 @@ class HarnessModel:
         """
         for numbers in group_keys(tuple(x.shape for x in row.values()) for row in rows):
             source = Rows([rows[number] for number in numbers])
-            for ids, mask, *results in self.context.over(program, self.variables, source):
+            for ids, mask, *results in self.context.run_batches(program, self.variables, source):
                 for index in np.flatnonzero(mask):
                     yield numbers[ids[index]], tuple(result[index] for result in results)
 

@@ -46,7 +46,7 @@ class Texts(abc.ABC):
         """The tokens of a context, one at least, and of its continuation. Spaces between them are the second's."""
 
     @abc.abstractmethod
-    def scored(self, context: Ids, continuation: Ids) -> Row:
+    def scored_row(self, context: Ids, continuation: Ids) -> Row:
         """The row that predicts the continuation: `weights` is 1 at its tokens in `targets`. Padded on the right."""
 
     @abc.abstractmethod
@@ -86,7 +86,7 @@ class Texts(abc.ABC):
         specials = self.tokenizer.special_ids() or frozenset()
         return self.tokenizer.decode(int(i) for i in until(tokens, ends) if int(i) not in specials)
 
-    def checked(self, context: str, continuation: str, ids: Ids) -> Ids:
+    def check_tokens(self, context: str, continuation: str, ids: Ids) -> Ids:
         """The tokens of a continuation. Raises UserError if a text has none: it is one token with its context."""
         if continuation and not ids:
             got = f"{continuation!r} after {context[-40:]!r}, whose last token it is a part of"
@@ -109,9 +109,9 @@ class DecoderTexts(Texts):
         if not context:
             return pair_with_prefix(self.prefix, self.plain(continuation))
         whole, before = self.whole(context + continuation), self.whole(context)
-        return before, self.checked(context, continuation, whole[len(before) :])
+        return before, self.check_tokens(context, continuation, whole[len(before) :])
 
-    def scored(self, context: Ids, continuation: Ids) -> Row:
+    def scored_row(self, context: Ids, continuation: Ids) -> Row:
         self.fits(continuation)
         ids = (context + continuation)[-(self.window + 1) :]
         size = padded_size(len(ids) - 1, self.window)
@@ -155,7 +155,7 @@ class SourceTexts(Texts):
             return pair_with_prefix(self.prefix, self.plain(continuation))
         return self.source(context), self.plain(continuation)
 
-    def scored(self, context: Ids, continuation: Ids) -> Row:
+    def scored_row(self, context: Ids, continuation: Ids) -> Row:
         self.fits(continuation)
         size = padded_size(len(continuation), self.window)
         return self.read(context) | {

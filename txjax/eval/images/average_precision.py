@@ -122,7 +122,7 @@ class AveragePrecision(Evaluator):
         program = context.program(predict)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            batches = list(context.over(program, variables, context.source, self.max_batches))
+            batches = list(context.run_batches(program, variables, context.source, self.max_batches))
             return scores(Detected(*(np.concatenate(column) for column in zip(*batches, strict=True))))
 
         return evaluate

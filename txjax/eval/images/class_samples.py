@@ -74,10 +74,10 @@ class ClassSamples(Evaluator):
             return objective.decode(variables, tokens, height, width)
 
         program = context.program(paint)
-        classifier = functools.cache(lambda: self._fitted(context, objective.classes))
+        classifier = functools.cache(lambda: self._fit_classifier(context, objective.classes))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            painted = np.concatenate(list(context.over(program, variables, asked)))[: len(asked)]
+            painted = np.concatenate(list(context.run_batches(program, variables, asked)))[: len(asked)]
             images = painted.reshape(len(numbers), self.count, *painted.shape[1:])[:, : self.shown]
             rows = {names[number]: pixels(self.data, row) for number, row in zip(numbers, images, strict=True)}
             context.write("pictures", step, "png", grid(rows))
@@ -86,12 +86,12 @@ class ClassSamples(Evaluator):
 
         return evaluate
 
-    def _fitted(self, context: Context, classes: int) -> Any:
+    def _fit_classifier(self, context: Context, classes: int) -> Any:
         """The classifier, fitted; or None."""
         if self.classifier is None:
             return None
         read = context.program(lambda variables, batch: tuple(batch[key] for key in ("image", "label", "weights")))
-        rows = context.over(read, {}, context.source, self.max_batches)
+        rows = context.run_batches(read, {}, context.source, self.max_batches)
         images, labels, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
         return self.classifier.fit(images[weights > 0], labels[weights > 0], classes)
 

@@ -52,7 +52,7 @@ class ClickedMasks(Evaluator):
     def start(self, context: Context) -> Evaluate:
         model = context.model
 
-        def answered(variables: PyTree, batch: Batch) -> tuple[list[Bool[Array, "B N H W"]], Points]:
+        def answer_clicks(variables: PyTree, batch: Batch) -> tuple[list[Bool[Array, "B N H W"]], Points]:
             """The masks after each click in the resolution of the image, and all clicks."""
             rounds = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
             size = batch["masks"].shape
@@ -61,14 +61,14 @@ class ClickedMasks(Evaluator):
         def measure(variables: PyTree, batch: Batch) -> PyTree:
             is_object = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
             weights = is_object * batch["weights"][:, None]
-            masks, _ = answered(variables, batch)
+            masks, _ = answer_clicks(variables, batch)
             ious = [mask_iou(mask, batch["masks"] > 0) for mask in masks]
             overlaps = {f"iou_{i}": (iou * weights).sum(1) for i, iou in enumerate(ious, 1)}
             counts = {name + COUNT: weights.sum(1) for name in overlaps}
             return {GIVEN: is_object.sum(1), "weights": batch["weights"], **overlaps, **counts}
 
         def paint(variables: PyTree, batch: Batch) -> PyTree:
-            masks, clicks = answered(variables, batch)
+            masks, clicks = answer_clicks(variables, batch)
             is_object = (batch["box_labels"] >= 0)[:, :, None, None]
             shown = masks[0] & is_object, masks[-1] & is_object, (batch["masks"] > 0) & is_object
             return batch["image"], shown, *clicks
@@ -77,10 +77,10 @@ class ClickedMasks(Evaluator):
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            pictures = list(context.over(painted, variables, context.source, batches))
+            pictures = list(context.run_batches(painted, variables, context.source, batches))
             count = min(self.count, len(context.source))
             self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *pictures))
-            rows = real_rows(context.over(measured, variables, context.source, self.max_batches))
+            rows = real_rows(context.run_batches(measured, variables, context.source, self.max_batches))
             return self.keep_and_rescore(context, rows)
 
         return evaluate

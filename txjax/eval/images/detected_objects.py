@@ -36,7 +36,7 @@ class DetectedObjects(Evaluator):
         model, objective = context.model, context.objective
         names = self.data.class_names() or ()
 
-        def named(label: int) -> str:
+        def class_name(label: int) -> str:
             return names[label] if label < len(names) else str(label)
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
@@ -47,7 +47,7 @@ class DetectedObjects(Evaluator):
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            parts = list(context.over(program, variables, context.source, batches))
+            parts = list(context.run_batches(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
             images, *columns = (np.concatenate(column)[:count] for column in zip(*parts, strict=True))
             detections, sides = Detected(*columns), np.tile(images.shape[1:3], 2)
@@ -55,7 +55,7 @@ class DetectedObjects(Evaluator):
             for i in range(count):
                 rows = detections.labels[i] >= 0
                 objects = zip(detections.objects[i][rows] / sides, detections.labels[i][rows], strict=True)
-                outlines["objects"].append([Outline(box, label, named(label)) for box, label in objects])
+                outlines["objects"].append([Outline(box, label, class_name(label)) for box, label in objects])
                 rows = detections.scores[i] >= self.threshold
                 boxes = zip(
                     detections.boxes[i][rows] / sides,
@@ -63,7 +63,9 @@ class DetectedObjects(Evaluator):
                     detections.scores[i][rows],
                     strict=True,
                 )
-                outlines["predicted"].append([Outline(box, k, f"{named(k)} {score:.2f}") for box, k, score in boxes])
+                outlines["predicted"].append(
+                    [Outline(box, k, f"{class_name(k)} {score:.2f}") for box, k, score in boxes]
+                )
             shown = dict.fromkeys(outlines, pixels(self.data, images))
             context.write("pictures", step, "png", grid(shown, outlines))
             return {}

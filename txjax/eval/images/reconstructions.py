@@ -47,7 +47,7 @@ class Reconstructions(Evaluator):
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            painted_batches = list(context.over(program, variables, context.source, batches))
+            painted_batches = list(context.run_batches(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
             *visible, painted, original = (
                 np.concatenate(column)[:count] for column in zip(*painted_batches, strict=True)

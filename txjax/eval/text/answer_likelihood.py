@@ -56,7 +56,7 @@ class AnswerLikelihood(Evaluator):
         program = context.program(columns)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            batches = context.over(program, variables, context.source, self.max_batches, objective.required_keys)
+            batches = context.run_batches(program, variables, context.source, self.max_batches, objective.required_keys)
             rows = real_rows(batches)
             return self.keep_and_rescore(context, rows)
 

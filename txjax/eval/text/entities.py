@@ -55,7 +55,7 @@ class Entities(Evaluator):
         program = context.program(predictions, len(names))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            batches = context.over(program, variables, context.source, self.max_batches, ("targets",))
+            batches = context.run_batches(program, variables, context.source, self.max_batches, ("targets",))
             answers, predicted, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
             ids = np.flatnonzero((weights > 0).any(1))
             tags = [[names[of[i][weights[i] > 0]].tolist() for of in (answers, predicted)] for i in ids]

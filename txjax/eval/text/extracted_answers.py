@@ -65,7 +65,7 @@ class ExtractedAnswers(Evaluator):
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             best: dict[int, tuple[float, int, int]] = {}
             null: dict[int, float] = collections.defaultdict(lambda: np.inf)
-            for rows in context.over(program, variables, source, self.max_batches):
+            for rows in context.run_batches(program, variables, source, self.max_batches):
                 for number, has_text, (first, last), score, absent in zip(*rows, strict=True):
                     if has_text:
                         record, begin = source.window(int(number))  # type: ignore[attr-defined]

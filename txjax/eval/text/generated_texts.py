@@ -79,7 +79,7 @@ class GeneratedTexts(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             ids, outputs = [], []
-            for tokens, numbers, has_source in context.over(generate_for, variables, source, self.max_batches):
+            for tokens, numbers, has_source in context.run_batches(generate_for, variables, source, self.max_batches):
                 ids += numbers[has_source].tolist()
                 outputs += [tokenizer.decode(until(row, end)) for row in tokens[has_source]]
             pairs = source.texts(np.array(ids))  # type: ignore[attr-defined]

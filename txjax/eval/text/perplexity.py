@@ -71,22 +71,22 @@ class Perplexity(Evaluator):
 
         summed, parted = context.program(sums), context.program(parts)
 
-        def over(program: Program, variables: PyTree) -> Iterator[Any]:
-            return context.over(program, variables, context.source, self.max_batches)
+        def run_program(program: Program, variables: PyTree) -> Iterator[Any]:
+            return context.run_batches(program, variables, context.source, self.max_batches)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
-                mean, size = add(over(summed, variables))
+                mean, size = add(run_program(summed, variables))
                 size = None if size is None else float(size)
-                return context.warned(scores(float(mean.total), float(mean.count), size))
-            batches, lengths = zip(*over(parted, variables), strict=True)
+                return context.warn_if_empty(scores(float(mean.total), float(mean.count), size))
+            batches, lengths = zip(*run_program(parted, variables), strict=True)
             rows = rows_of(batches, NATS)
             if sizes is not None:
                 rows[BYTES] = np.concatenate(lengths)[rows[ID]]
             context.keep(rows)
             mean = add(whole for whole, *_ in batches)[NATS]
             size = None if sizes is None else sum(float(counts.sum()) for counts in lengths)
-            return context.warned(scores(float(mean.total), float(mean.count), size))
+            return context.warn_if_empty(scores(float(mean.total), float(mean.count), size))
 
         return evaluate
 

@@ -84,7 +84,7 @@ class Prompted(Evaluator):
 
         def read(variables: PyTree, source: Source) -> tuple[Likelihoods, Int[np.ndarray, "N"]]:
             """The likelihoods and the labels of the records with a label."""
-            columns = zip(*context.over(program, variables, source, self.max_batches), strict=True)
+            columns = zip(*context.run_batches(program, variables, source, self.max_batches), strict=True)
             nats, tokens, labels, weights = (np.concatenate(column) for column in columns)
             known = weights > 0
             return Likelihoods(nats[known].astype(np.float64), tokens[known], sizes), labels[known]

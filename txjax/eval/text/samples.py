@@ -71,7 +71,7 @@ class Samples(Evaluator):
                 put = context.put((inputs, np.int32(i)))
                 for j, row in enumerate(jax.device_get(program(variables, put))):
                     text = form.text(prompt, until(row, search.end))
-                    parts.append(f"{heading(i, j)}\n{form.before(prompt)}{text}\n")
+                    parts.append(f"{heading(i, j)}\n{form.text_before(prompt)}{text}\n")
             context.write("samples", step, "txt", "\n".join(parts).encode())
             return {}
 

@@ -60,7 +60,7 @@ def options_and_tensors(matrices: Sequence[Part], flat: Flat) -> tuple[dict[str,
             flat[f"{module}/{IA3.name}/outputs"] if i in chosen else np.zeros((*part.lead, *shape), np.float32)
             for i, (module, shape) in enumerate(zip(part.modules, part.outsides, strict=True))
         ]
-        factors = 1 + part.joined(scales)
+        factors = 1 + part.join(scales)
         tensors |= {f"{name}.{FACTORS}": factors[i][:, None] for i, name in enumerate(part.names)}
         of_outputs.append(part.pattern)
     for part, chosen in adapted_matrices(matrices, flat, f"/{IA3.name}/inputs"):

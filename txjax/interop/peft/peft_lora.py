@@ -42,7 +42,7 @@ def read(
     """
     kind = DoRA if options.get("use_dora", False) else RsLoRA if options.get("use_rslora", False) else LoRA
     if kind is DoRA:
-        options.fixed(use_rslora=False)
+        options.require(use_rslora=False)
     default = kind(rank=options.size("r", 8), alpha=_alpha(options, "lora_alpha", 8.0))
     sized = _Sizes(options, default)
     sizes = {
@@ -64,7 +64,7 @@ def read(
     for part in present:
         layers, inputs, outputs = len(part.names), len(part.inputs), len(part.outputs)
         down, up = np.zeros((layers, inputs, adapter.rank)), np.zeros((layers, adapter.rank, outputs))
-        norms = part.joined([part.norms(base[f"{module}/kernel"]) for module in part.modules])
+        norms = part.join([part.norms(base[f"{module}/kernel"]) for module in part.modules])
         magnitudes = np.zeros_like(norms)
         for layer, name in enumerate(part.names):
             if (size := sizes.get(name)) is None:
@@ -105,10 +105,10 @@ class _Sizes:
     def of(self, module: str) -> LoRA:
         """The adapter with the rank and alpha of a module."""
 
-        def chosen(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:
+        def first_match(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:
             return next((number for pattern, number in patterns if pattern.match(module)), otherwise)
 
-        rank, alpha = chosen(self._ranks, self._default.rank), chosen(self._alphas, self._default.alpha)
+        rank, alpha = first_match(self._ranks, self._default.rank), first_match(self._alphas, self._default.alpha)
         return dataclasses.replace(self._default, rank=rank, alpha=alpha)
 
 
@@ -159,11 +159,11 @@ def options_and_tensors(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> 
                 rows = slice(first, first + adapter.rank)
                 block[(*[slice(None)] * len(part.lead), rows)] = flat[f"{paths[i]}/up/kernel"]
             ups.append(block)
-        down, up = downs[0] if shared else np.concatenate(downs, -1), part.joined(ups)
+        down, up = downs[0] if shared else np.concatenate(downs, -1), part.join(ups)
         for layer, name in enumerate(part.names):
             tensors |= {f"{name}.{DOWN}": down[layer].T, f"{name}.{UP}": up[layer].T}
         if isinstance(adapter, DoRA):
-            magnitudes = part.joined(
+            magnitudes = part.join(
                 [
                     part.norms(flat[f"{module}/kernel"]) * (1 + (flat[f"{paths[i]}/magnitude"] if i in paths else 0))
                     for i, module in enumerate(part.modules)

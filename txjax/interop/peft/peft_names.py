@@ -32,12 +32,12 @@ _RENAMED = {"vit": _IMAGES, "vit_mae": _IMAGES, "swin": _WINDOWS, "detr": _OBJEC
 def name_modules(rules: Iterable[Rule], model_type: str) -> list[Rule]:
     """The rules of a family with the names of its modules."""
 
-    def renamed(name: str) -> str:
+    def rename_tensor(name: str) -> str:
         for old, new in _RENAMED.get(model_type, {}).items():
             name = name.replace(old, new)
         return name
 
-    return [rule._replace(hf_name=renamed(rule.hf_name)) for rule in rules]
+    return [rule._replace(hf_name=rename_tensor(rule.hf_name)) for rule in rules]
 
 
 def without(prefix: str, rules: Iterable[Rule]) -> list[Rule]:

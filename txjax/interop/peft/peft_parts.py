@@ -44,7 +44,7 @@ class Part(NamedTuple):
         pieces = zip(np.split(ours, np.cumsum(sizes)[:-1], -1), self.outsides, strict=True)
         return [np.ascontiguousarray(piece).reshape(*self.lead, *x.shape[1:-1], *shape) for piece, shape in pieces]
 
-    def joined(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
+    def join(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
         """The inverse of `split`."""
         between = [
             x.shape[len(self.lead) : x.ndim - len(shape)] for x, shape in zip(pieces, self.outsides, strict=True)

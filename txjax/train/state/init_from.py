@@ -101,7 +101,7 @@ class InitSource:
             for at, there, row in ours:
                 drawn[at] = found.pop(there.at)
                 if row.resizes:
-                    drawn[at] = jax.jit(row.resized, out_shardings=layouts[at].sharding)(drawn[at])
+                    drawn[at] = jax.jit(row.resize, out_shardings=layouts[at].sharding)(drawn[at])
         weights = jax.tree.unflatten(jax.tree.structure(_weights(state)), drawn.values())
         average = experiment.ema.begin(weights["params"]) if experiment.ema else {}
         return dataclasses.replace(state, **weights, ema=average)

@@ -66,7 +66,7 @@ class Encoder(Family):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Bert:
         known = {key: value for key, value in options.values.items() if value is not None}
         options = options.with_values(self.defaults | known)
-        options.fixed(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
+        options.require(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
         ending = options.values["architectures"][0].removeprefix(self.named)
         head = next(head_format for head_format in self.heads if head_format.reads(ending, tensors)).head(
             options, tensors
@@ -90,7 +90,7 @@ class Encoder(Family):
             "norm": LayerNorm(eps=options.get("layer_norm_eps", 1.0)),
             "attention": self.attention(options),
             "mlp": MLP(hidden=hidden, activation=activation),
-            "dropout": options.agreed("hidden_dropout_prob", second or "hidden_dropout_prob", 0.0),
+            "dropout": options.shared_rate("hidden_dropout_prob", second or "hidden_dropout_prob", 0.0),
         }
 
     def positions(self, options: Options) -> Positions:

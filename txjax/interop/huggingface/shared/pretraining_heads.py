@@ -36,7 +36,7 @@ class Masked(HeadFormat):
     activation: str | None = None
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(tie_word_embeddings=True)
+        options.require(tie_word_embeddings=True)
         if self.activation and options.activation("hidden_act", self.activation) != self.activation:
             expected = f"{self.activation!r}, that of the reference's head"
             raise options.refuse("hidden_act", expected, options.values["hidden_act"])
@@ -105,7 +105,7 @@ class PlainMasked(HeadFormat):
     decoder: str
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(asm=False, tie_word_embeddings=True)
+        options.require(asm=False, tie_word_embeddings=True)
         return PlainMaskedTokens()
 
     def rules(self, head: Any) -> list[Rule]:

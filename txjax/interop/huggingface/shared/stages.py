@@ -48,7 +48,7 @@ class Stages(Family):
         weight = tensors.get(f"{self.linear}.weight")
         return Classes(1 if weight is None else weight.shape[0], pool)
 
-    def named(self, model: Hierarchical) -> dict[str, Any]:
+    def architecture_entries(self, model: Hierarchical) -> dict[str, Any]:
         """The entries of config.json for the architecture and its classes."""
         if isinstance(model.head, Classes):
             return {"architectures": [self.architectures[0]]} | labels(model.head.classes)

@@ -56,7 +56,7 @@ class Albert(Encoder):
         return type(model) is Model and None not in (model.embed_width, model.stack.groups)
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(inner_group_num=1)
+        options.require(inner_group_num=1)
         depth, groups = options.size("num_hidden_layers", 12), options.size("num_hidden_groups", 1)
         if depth % groups:
             raise options.refuse("num_hidden_groups", f"a divisor of num_hidden_layers = {depth}", groups)

@@ -42,7 +42,7 @@ class RoFormer(Encoder):
         return type(model) is Model and type(model.positions) is Rotary
 
     def positions(self, options: Options) -> Positions:
-        options.fixed(rotary_value=False)
+        options.require(rotary_value=False)
         return Rotary()
 
     def model_config(self, model: Model) -> dict[str, Any]:

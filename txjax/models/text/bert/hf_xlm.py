@@ -35,7 +35,7 @@ class _Summary(HeadFormat):
         return isinstance(head, Classes) and type(head.pool) is FirstToken
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(**_SUMMARY)
+        options.require(**_SUMMARY)
         return Classes(count("sequence_summary.summary", tensors), FirstToken())
 
     def config(self, head: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class XLM(Encoder):
         return bool(model.languages) or _MASKED.writes(model.head) or (not model.types and _TEXTS.writes(model.head))
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(causal=False, is_encoder=True)
+        options.require(causal=False, is_encoder=True)
         width, languages = options.size("emb_dim", 1), options.size("n_langs", 1)
         return {
             "vocab": options.size("vocab_size", 1),

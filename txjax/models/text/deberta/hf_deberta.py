@@ -33,13 +33,13 @@ class _Deberta(Encoder):
         raise NotImplementedError
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(relative_attention=True, position_biased_input=False, talking_head=False, conv_kernel_size=0)
+        options.require(relative_attention=True, position_biased_input=False, talking_head=False, conv_kernel_size=0)
         terms = options.values.get("pos_att_type")
         terms = terms.split("|") if isinstance(terms, str) else terms or []
         if sorted(term.strip() for term in terms) != ["c2p", "p2c"]:
             raise options.refuse("pos_att_type", "c2p and p2c", options.values.get("pos_att_type"))
         found = super().fields(options)
-        options.fixed(embedding_size=found["width"], pooler_hidden_size=found["width"])
+        options.require(embedding_size=found["width"], pooler_hidden_size=found["width"])
         return found
 
     def positions(self, options: Options) -> RelativeEmbeddings:

@@ -51,7 +51,7 @@ class DETR(Family):
         return usual and isinstance(model.backbone.norm, FrozenBatchNorm)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
-        options.fixed(dilation=False, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
+        options.require(dilation=False, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
         kind = options.get("position_embedding_type", "sine")
         if kind not in _POSITIONS:
             raise options.refuse("position_embedding_type", " or ".join(_POSITIONS), kind)

@@ -48,7 +48,7 @@ class PoolFormer(Stages):
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         return (
-            self.named(model)
+            self.architecture_entries(model)
             | embedding_entries(model, _EMBEDDING)
             | {
                 "hidden_sizes": [stage.width for stage in model.stages],

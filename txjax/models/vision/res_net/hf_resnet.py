@@ -37,7 +37,7 @@ class ResNet(Stages):
         return residual(options, BatchNorm(), self.head(options, tensors, MeanTokens()))
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        return self.named(model) | entries(model, flat["downsample_0/conv_stem/kernel"])
+        return self.architecture_entries(model) | entries(model, flat["downsample_0/conv_stem/kernel"])
 
     def names(self, options: Options) -> Names:
         return Names("resnet.", heads=(self.linear,))
@@ -68,8 +68,8 @@ def is_residual(model: Any) -> bool:
 
 def residual(options: Options, norm: Norm, head: Head | None) -> Model:
     """The network that a config.json describes."""
-    options.fixed(layer_type="bottleneck", hidden_act="relu", downsample_in_first_stage=False)
-    options.fixed(downsample_in_bottleneck=False)
+    options.require(layer_type="bottleneck", hidden_act="relu", downsample_in_first_stage=False)
+    options.require(downsample_in_bottleneck=False)
     widths, channels = numbers(options, "hidden_sizes", _WIDTHS), options.size("embedding_size", 64)
     if widths[0] == channels:
         raise options.refuse("embedding_size", "another number than the first of hidden_sizes", channels)

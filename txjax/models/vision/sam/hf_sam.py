@@ -49,10 +49,10 @@ class SAM(Family):
         vision, prompts, decoder = (_part(options, name) for name in ("vision", "prompt_encoder", "mask_decoder"))
         width = decoder.size("hidden_size", 256)
         patch, image = vision.size("patch_size", 16), vision.size("image_size", 1024)
-        vision.fixed(output_channels=width, use_abs_pos=True, use_rel_pos=True, num_pos_feats=width // 2)
+        vision.require(output_channels=width, use_abs_pos=True, use_rel_pos=True, num_pos_feats=width // 2)
         same = {"hidden_size": width, "image_size": image, "patch_size": patch, "num_point_embeddings": 4}
-        prompts.fixed(**same, layer_norm_eps=1e-6)
-        decoder.fixed(iou_head_depth=3, hidden_act="relu", layer_norm_eps=1e-6)
+        prompts.require(**same, layer_norm_eps=1e-6)
+        decoder.require(iou_head_depth=3, hidden_act="relu", layer_norm_eps=1e-6)
         side, eps = image // patch, vision.get("layer_norm_eps", 1e-6)
         vision_width, heads = vision.size("hidden_size", 768), decoder.size("num_attention_heads", 8)
         hidden = vision.values.get("mlp_dim") or int(vision.get("mlp_ratio", 4.0) * vision_width)

@@ -35,7 +35,7 @@ class ViT(Family):
             classes = tensors["classifier.weight"].shape[0] if "classifier.weight" in tensors else 1
             head = Classes(classes, FirstToken())
         elif "vit.pooler.dense.weight" in tensors:
-            options.fixed(pooler_act="tanh")
+            options.require(pooler_act="tanh")
             if options.get("pooler_output_size", width) != width:
                 raise options.refuse(
                     "pooler_output_size", f"hidden_size = {width}", options.get("pooler_output_size", 0)
