@@ -19,7 +19,7 @@ from txjax.models.vision.res_net import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
-from txjax.train.state.state import batch_spec, build_layout, variables
+from txjax.train.state.state import batch_spec, build_layout, model_variables
 from txjax.train.step import make_step
 from txjax.types import UserError
 
@@ -112,7 +112,7 @@ def trace(experiment, monkeypatch):
         for evaluation in experiment.evals.values():
             model, objective, _ = evaluation.part(experiment.model, experiment.objective, experiment.data)
             sums = sums_of(model, objective, experiment.seed)
-            jax.eval_shape(sums, variables(layout.abstract), batch_spec(evaluation.data, 8))
+            jax.eval_shape(sums, model_variables(layout.abstract), batch_spec(evaluation.data, 8))
 
 
 @pytest.mark.parametrize("experiment", EACH, indirect=True)

@@ -45,7 +45,7 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", opened: OpenRun) 
     from txjax.checkpoint import Store, split
     from txjax.checkpoint.finite import check_finite
     from txjax.train.run.workdir import read_checkpoints
-    from txjax.train.state.state import variables
+    from txjax.train.state.state import model_variables
     from txjax.train.state.subtrees import merge, pick
     from txjax.types import TrainState, flat_paths
 
@@ -62,7 +62,7 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", opened: OpenRun) 
         check_frozen((first, opened.step), (store, step), frozen, weights["frozen"])
         adapter_weights = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
         state = TrainState(**{**adapter_weights, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
-        whole = variables(state)
+        whole = model_variables(state)
         check_finite(workdir, step, flat_paths(whole))
         yield Side(workdir, {**whole, "params": merge(whole["params"], frozen)}, step)
 

@@ -14,7 +14,7 @@ from txjax.mup.coordinate_check import Coordinates
 from txjax.nn import Logits
 from txjax.optim import Constant
 from txjax.train.run_eval import shard_batch
-from txjax.train.state.state import build_layout, variables
+from txjax.train.state.state import build_layout, model_variables
 from txjax.train.step import make_step
 from txjax.types import Batch, PyTree, TrainState, flat_paths
 
@@ -73,7 +73,7 @@ def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> 
 
         @backend.jit
         def forward(state: TrainState, batch: Batch) -> dict[str, jax.Array]:
-            return activations(experiment, variables(state), batch)
+            return activations(experiment, model_variables(state), batch)
 
         step = backend.jit(make_step(experiment, layout))
         for seed in seeds:

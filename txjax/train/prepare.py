@@ -13,7 +13,7 @@ from txjax.data import Source
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, with_default_eval_data
-from txjax.nn import one_of
+from txjax.nn import microbatch_of
 from txjax.train.check import check, open_all
 from txjax.train.check_scores import check_scores
 from txjax.train.state.counting import forward_of
@@ -90,7 +90,7 @@ def checked_layout(experiment: Experiment) -> Layout:
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
             spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
             params, others = layout.variables["params"], layout.abstract.model_state
-            with one_of(experiment.microbatches):
+            with microbatch_of(experiment.microbatches):
                 jax.eval_shape(forward_of(experiment), params, others, spec)
         check_scores(experiment, layout.variables)
         return layout

@@ -10,8 +10,8 @@ import optax
 from txjax import backend
 from txjax.eval.evaluation import named_sums
 from txjax.experiment import Experiment
-from txjax.nn import one_of
-from txjax.train.microbatches import accumulate, cut
+from txjax.nn import microbatch_of
+from txjax.train.microbatches import accumulate, split_microbatches
 from txjax.train.state.state import Layout
 from txjax.train.state.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
@@ -41,14 +41,14 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, Any]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
 
-        def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
+        def objective_output(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
             variables = {"params": merge(params, state.frozen), **model_state}
             return objective(model, variables, batch, key, train=True)
 
         def loss(
             params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None
         ) -> tuple[jax.Array, ObjectiveOutput]:
-            seen = outcome(params, model_state, batch)
+            seen = objective_output(params, model_state, batch)
             if counts is None:
                 return total(seen.losses), seen
             whole = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}  # this is a part of it
@@ -56,14 +56,18 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
             # Counts don't depend on parameters, so the compiler drops the model from this call.
-            return {k: m.count for k, m in outcome(state.params, state.model_state, batch).losses.items()}
+            return {k: m.count for k, m in objective_output(state.params, state.model_state, batch).losses.items()}
 
         if parts == 1:
             grads, seen = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
         else:
-            outcome = jax.jit(outcome, inline=True)  # the model is traced once: for counts, shapes and the gradient
-            with one_of(parts):
-                grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
+            objective_output = jax.jit(
+                objective_output, inline=True
+            )  # the model is traced once: for counts, shapes and the gradient
+            with microbatch_of(parts):
+                grads, seen = accumulate(
+                    loss, counts_of, state.params, state.model_state, split_microbatches(batch, parts)
+                )
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)

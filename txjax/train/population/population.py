@@ -35,7 +35,7 @@ from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
 from txjax.train.state.init_from import InitSource
-from txjax.train.state.state import build_layout, variables
+from txjax.train.state.state import build_layout, model_variables
 from txjax.train.step import Step, make_step
 from txjax.train.trainer import HostBatch, Trainer
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
@@ -252,7 +252,7 @@ class Population(Trainer):
     def evaluate(self, name: str, step: int) -> None:
         for i, recorder in self.recorder.going:
             if recorder.row:  # the others were evaluated before the run was stopped
-                recorder.evaluate(name, variables(self.state_of(i)), step)
+                recorder.evaluate(name, model_variables(self.state_of(i)), step)
 
     def members(self) -> list[tuple[Index, RunRecorder]]:
         return [*self.recorder.going]
