@@ -68,7 +68,9 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
         adapted = model.clone(adapter=adapter)
         if isinstance(loaded, Experiment):
             replaced = [re.escape(path) for path in new if path in based]
-            loaded.model, loaded.init_from, loaded.ema = adapted, None, None
+            loaded.model = adapted
+            loaded.init_from = None
+            loaded.ema = None
             loaded.optimizer.groups = train_adapter(*replaced)
         store = Store(folder)
         record = {"from": str(source.resolve()), "metrics": {}}

@@ -65,7 +65,9 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
     if flags.workdir and flags.workdir.is_dir() and any(flags.workdir.iterdir()):
         raise UserError("--workdir", "a folder without earlier runs", str(flags.workdir))
     folder = flags.workdir or Path(tempfile.mkdtemp(prefix="txjax-trial-"))
-    draw, events, results = random.Random(flags.seed), list[str](), list[dict[str, Any]]()
+    draw = random.Random(flags.seed)
+    events = list[str]()
+    results = list[dict[str, Any]]()
     try:
         trial = Trial(flags.config, (*overrides, *quick(experiment, flags.steps)), flags.steps, flags.devices)
         trial.straight(folder / "straight")

@@ -42,7 +42,9 @@ def run(argv: list[str]) -> int:
         model, kernels = without_adapter(experiment, model, kernels)
     if branched:
         model, kernels = model.merged(kernels)
-    experiment.model, experiment.ema, experiment.init_from = model, None, None
+    experiment.model = model
+    experiment.ema = None
+    experiment.init_from = None
     experiment.optimizer.groups = default_groups()  # all parameters are trained, if a run starts from here
     write_run(flags.to, experiment, kernels, store, step, "merged")
     print(f"step {step} of {flags.workdir}, merged, in {flags.to}")

@@ -62,7 +62,9 @@ def run(argv: list[str]) -> int:
     after = sum(x.nbytes for x in params.values())
     variables["params"] = traverse_util.unflatten_dict(params, sep="/")
     if isinstance(loaded, Experiment):
-        loaded.model, loaded.ema, loaded.init_from = model, None, None
+        loaded.model = model
+        loaded.ema = None
+        loaded.init_from = None
         loaded.optimizer.groups = train_all_but(rf".*/kernel/({storage.format}|scale)")
     write_run(flags.to, loaded if isinstance(loaded, Experiment) else model, variables, store, step, "quantized")
     print(f"step {step} of {flags.workdir} in {flags.to}: {before:,} bytes of parameters are {after:,}; for a run that")

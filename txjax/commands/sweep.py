@@ -149,7 +149,9 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
     """Prints the remaining work. Raises UserError if it exceeds the budget."""
     from txjax.types import UserError
 
-    left, flops, speed = len(work.unfinished_points()), work.flops_left(), work.speed()
+    left = len(work.unfinished_points())
+    flops = work.flops_left()
+    speed = work.speed()
     what = f"{left} of {len(work.points)} points to do"
     if flags.trials:
         left, flops = flags.trials, flops * flags.trials

@@ -146,7 +146,8 @@ class Recomputed(Generator):
 
 def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, ...], along: str = "batch") -> jax.Array:
     """The rows of x, along one of its axes, as in `Generator.select`; each device takes them from its own."""
-    axis, (groups, size) = axes.index(along), rows.shape
+    axis = axes.index(along)
+    groups, size = rows.shape
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     index = rows.reshape(*(1 for _ in before), groups, size, *(1 for _ in after))
     x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1, mode="promise_in_bounds")

@@ -90,7 +90,8 @@ class Sources(Prompts):
     template: str | None = None
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
-        pairs, (tokenizer, _) = self.pairs, self.pairs.tokenizers()
+        pairs = self.pairs
+        tokenizer, _ = self.pairs.tokenizers()
         hint = "an encoder-decoder reads a source, such as --prompt='A dog runs.'"
         _check_prompts(prompts, tokenizer.parse_batch(prompts), field, hint)
         ids = tokenizer.parse_batch([self.source(prompt) for prompt in prompts])

@@ -14,7 +14,9 @@ from jaxtyping import Int
 # a column NAME_count, its sum over so many things.
 Rows = dict[str, np.ndarray]
 
-ID, GIVEN, COUNT = "id", "given", "_count"
+ID = "id"
+GIVEN = "given"
+COUNT = "_count"
 
 
 def real_rows(parts: Iterable[Mapping[str, Any]]) -> Rows:

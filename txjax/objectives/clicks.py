@@ -72,7 +72,8 @@ def interact(
     embedded = model.embed_image(image, train)
     target = in_resolution(masks, *(model.finer * side for side in embedded.shape[1:3]))
     points, labels = first(target)
-    (batch, objects, prompt_count), rounds = labels.shape, clicked.shape[1]
+    batch, objects, prompt_count = labels.shape
+    rounds = clicked.shape[1]
     points = jnp.concatenate([points, jnp.zeros((batch, objects, rounds, 2), points.dtype)], 2)
     labels = jnp.concatenate([labels, jnp.full((batch, objects, rounds), IGNORED, labels.dtype)], 2)
     begun = answer(

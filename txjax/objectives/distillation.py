@@ -168,7 +168,8 @@ class _Recorded:
 
     def apply(self, variables: PyTree, *, train: bool, rngs: Any, mutable: Any, **inputs: Any) -> tuple[Any, PyTree]:
         output_and_encoded, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
-        self.inputs, (self.output, self.encoded) = inputs, output_and_encoded
+        self.inputs = inputs
+        self.output, self.encoded = output_and_encoded
         return self.output, changed
 
 

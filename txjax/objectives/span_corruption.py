@@ -112,7 +112,8 @@ class SpanCorruption(Objective):
         """One example's source and target, and which of their tokens are not padding. S and T depend on L alone."""
         length, at = len(tokens), jnp.arange(len(tokens), dtype=jnp.int32)
         cut_of, spans_of = self.counts(length)
-        most, (longest, size) = int(spans_of.max()), self.lengths(length)
+        most = int(spans_of.max())
+        longest, size = self.lengths(length)
         count = (weights > 0).sum()
         cut, spans = jnp.asarray(cut_of)[count], jnp.asarray(spans_of)[count]
 

@@ -156,11 +156,9 @@ class IsoFLOP(Frontier):
             pass
         rows, losses = [], []
         for profile in (good[i] for i in chosen):
-            fitted, n, loss = (
-                profile.at(table["params"][profile.used]),
-                table["params"][profile.rows],
-                table["loss"][profile.rows],
-            )
+            fitted = profile.at(table["params"][profile.used])
+            n = table["params"][profile.rows]
+            loss = table["loss"][profile.rows]
             near, middle, parabola = fit_parabola(n, loss)
             left = np.log(loss[near] / curve_of(middle, parabola)(n[near]))
             free = max(len(left) - _EXACT, 1)  # a parabola's residuals are smaller than the noise

@@ -75,7 +75,9 @@ class Local:
     def __init__(
         self, work: SweepJob, groups: Sequence[Sequence[SweepPoint]], jobs: int = 1, seconds: float | None = None
     ):
-        self.work, self.jobs, self.view = work, jobs, SweepProgress(work)
+        self.work = work
+        self.jobs = jobs
+        self.view = SweepProgress(work)
         self.deadline = None if seconds is None else time.monotonic() + seconds
         self.ended: dict[str, PointResult] = {}
         self.running: list[Running] = []

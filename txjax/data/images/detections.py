@@ -192,7 +192,8 @@ class DetectionSource:
             logger.warning("%s has boxes %s: %d (%d so far), first %s", place, change, len(boxes), total, first)
 
     def _pad_scene(self, scene: Scene, number: int) -> Example:
-        data, (height, width, channels) = self._data, scene.image.shape
+        data = self._data
+        height, width, channels = scene.image.shape
         if height > data.shape[0] or width > data.shape[1] or channels != data.shape[2]:
             hint = "set shape, or resize by transforms=(ResizeWithin(sides, longest), Channels(count))"
             expected = f"at least {scene.image.shape} as of {self._records.place(number)}"

@@ -12,7 +12,9 @@ from txjax.data.keys import part_of
 from txjax.types import UserError
 
 INPUTS = ("tokens", "source_tokens", "choice_tokens", "languages")
-_VOCAB, _SOURCE, _CLASSES = "vocab", "source_vocab", "head.classes"
+_VOCAB = "vocab"
+_SOURCE = "source_vocab"
+_CLASSES = "head.classes"
 
 
 def counted_by(model: Any, needs: Collection[str]) -> dict[str, str]:

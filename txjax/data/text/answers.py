@@ -185,11 +185,9 @@ def open_ends(text: Answers) -> np.ndarray:
         answers = record[text.answer_feature]
         if not len(answers["text"]):
             return ABSENT, ABSENT
-        whole, answer, start = (
-            as_string(record[context]),
-            as_string(answers["text"][0]),
-            int(answers["answer_start"][0]),
-        )
+        whole = as_string(record[context])
+        answer = as_string(answers["text"][0])
+        start = int(answers["answer_start"][0])
         offsets = text.tokenizer.offsets(whole)
         inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < start + len(answer)))
         if whole[start : start + len(answer)] != answer or not len(inside):

@@ -111,6 +111,8 @@ class ChoiceSource:
             texts = truncate_sentences([context, choice.text(index)], self._text.length - self._frame.size)
             row = self._frame.row(texts)
             here = number, slice(len(row.ids))
-            rows["tokens"][here], rows["types"][here], rows["segments"][here] = row.ids, row.types, 1
+            rows["tokens"][here] = row.ids
+            rows["types"][here] = row.types
+            rows["segments"][here] = 1
         answer = {"label": np.asarray(self._labels[index]), "weights": np.asarray(self._known[index])}
         return {f"choice_{key}": x for key, x in rows.items()} | answer

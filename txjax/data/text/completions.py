@@ -85,7 +85,9 @@ class CompletionSource:
     """The prompts and answers of a split, in the order of its records."""
 
     def __init__(self, data: Completions):
-        self._data, self._end, start = data, data.ends()[0], data.tokenizer.opening()
+        self._data = data
+        self._end = data.ends()[0]
+        start = data.tokenizer.opening()
         self._prompts, self._answers = (
             open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer, before)
             for template, before in zip(data.templates(), (start, ()), strict=True)

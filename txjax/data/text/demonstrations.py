@@ -28,7 +28,9 @@ class WrittenRecords:
     """
 
     def __init__(self, source: LabelledText, template: Template, answers: tuple[str, ...]):
-        self._split, self._template, self._answers = source.split, template, answers
+        self._split = source.split
+        self._template = template
+        self._answers = answers
         self._label = source.label_feature
         self.gap = gap_before(template, self._label)
         self._records = Records(source.name, source.split, source.data_dir, template.names)

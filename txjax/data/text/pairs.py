@@ -146,7 +146,9 @@ class PairSource(Bucketed):
         return [(source(record), target(record)) for record in selected]
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        source, target, record = self._pairs.source_length, self._pairs.length, int(self._kept[index])
+        source = self._pairs.source_length
+        target = self._pairs.length
+        record = int(self._kept[index])
         text, answer = self._source.text(record)[: source - 1], self._target.text(record)[: target - 1]
         segments = _pad_row(np.ones(len(answer) + 1, np.int32), target)
         return {

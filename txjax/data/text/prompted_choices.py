@@ -177,7 +177,9 @@ class PromptSource(Bucketed):
           prompts: the blocks of each: demonstrations, and at last the query.
           labels: int [N], the class of each; -1 if it is not known.
         """
-        self._data, self._labels, encoder = data, labels.astype(np.int32), data.encoder()
+        self._data = data
+        self._labels = labels.astype(np.int32)
+        encoder = data.encoder()
         rows = encoder.fitting(prompts, f"{data.name} {data.split}")
         self._tokens, self._answers = np.concatenate([row.ids for row in rows]), np.array([row.answer for row in rows])
         self._ends = np.cumsum([len(row.ids) for row in rows])

@@ -12,7 +12,10 @@ MOST = 24  # classes of a matrix that can be read
 PAIRS = 20  # shown of more classes
 LONG = 22  # letters of a name
 ROW = 6  # mistakes in a row
-WIDTH, TILE, LETTER = 7.5, 1.45, 0.08  # inches: of the picture, of a mistake's row, of a letter
+# Inches.
+WIDTH = 7.5  # of the picture
+TILE = 1.45  # of a mistake's row
+LETTER = 0.08
 WRONG = "#e8590c"
 RIGHT = "#3b82d6"
 

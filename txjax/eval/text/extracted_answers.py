@@ -53,7 +53,9 @@ class ExtractedAnswers(Evaluator):
             raise UserError("config.model", "a model with output [B 2 L]", type(model).__name__, hint=hint)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective, source = context.model, context.objective, context.source
+        model = context.model
+        objective = context.objective
+        source = context.source
 
         def spans(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(batch), train=False).astype(jnp.float32)

@@ -39,7 +39,9 @@ def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, 
     Args:
       kept: the config.json of an imported folder, or nothing.
     """
-    model, spec, data = experiment.model, experiment.data.spec(), experiment.data
+    model = experiment.model
+    spec = experiment.data.spec()
+    data = experiment.data
     if getattr(model, "image_size", None) == () and "image" in spec:
         model = model.clone(image_size=spec["image"].shape[:2])
     facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data, size_of(model, "head.classes"))}

@@ -46,7 +46,9 @@ def load(
       UserError: the folder is none of peft's, its adapter is none of txjax's or not for this model, or it has an option
         that txjax hasn't.
     """
-    directory, where, params = Path(directory), str(directory), _numpy(params)
+    where = str(directory)
+    directory = Path(directory)
+    params = _numpy(params)
     path = directory / CONFIG
     if not path.is_file():
         raise missing_file(directory, CONFIG)
@@ -54,7 +56,9 @@ def load(
     kind = peft_options.check(options)
     family = family_for(model, params, origin=origin)
     known = Options(family.config(model, params))
-    names, rules, before = family.names(known), _rules(family, model, params), BEFORE
+    names = family.names(known)
+    rules = _rules(family, model, params)
+    before = BEFORE
     tensors = weights.read(directory, WEIGHTS)
     matrices = list(parts(rules, axes(family, model, known), shapes(params)))
     adapter: Adapter
@@ -101,14 +105,18 @@ def save(
     Raises:
       UserError: an adapter that peft hasn't, or a folder that has weights.
     """
-    directory, plain, params = Path(directory), model.clone(adapter=None), _numpy(params)
+    directory = Path(directory)
+    plain = model.clone(adapter=None)
+    params = _numpy(params)
     name = getattr(model.adapter, "name", "")
     base_params = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
     writer = family_for(plain, base_params, family, origin)
     config = Options(writer.config(plain, base_params))
     (architecture,) = config.values["architectures"]
     task, heads = peft_saved.task(plain, architecture)
-    rules, names, before = _rules(writer, plain, base_params), writer.names(config), BEFORE
+    rules = _rules(writer, plain, base_params)
+    names = writer.names(config)
+    before = BEFORE
     if re.fullmatch(_BARE, architecture):
         rules = without(names.prefix, rules)
     matrices = list(parts(rules, axes(writer, plain, config), shapes(base_params)))

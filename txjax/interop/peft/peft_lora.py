@@ -17,7 +17,9 @@ from txjax.interop.peft.peft_parts import BEFORE, Part
 from txjax.nn.adapters import DoRA, LoRA, RsLoRA
 from txjax.types import UserError
 
-DOWN, UP, MAGNITUDE = "lora_A.weight", "lora_B.weight", "lora_magnitude_vector"
+DOWN = "lora_A.weight"
+UP = "lora_B.weight"
+MAGNITUDE = "lora_magnitude_vector"
 
 
 def read(
@@ -62,7 +64,9 @@ def read(
     adapter.dropout = options.get("lora_dropout", 0.0)
     flat: Flat = {}
     for part in present:
-        layers, inputs, outputs = len(part.names), len(part.inputs), len(part.outputs)
+        layers = len(part.names)
+        inputs = len(part.inputs)
+        outputs = len(part.outputs)
         down, up = np.zeros((layers, inputs, adapter.rank)), np.zeros((layers, adapter.rank, outputs))
         norms = part.join([part.norms(base[f"{module}/kernel"]) for module in part.modules])
         magnitudes = np.zeros_like(norms)

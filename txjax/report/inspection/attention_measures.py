@@ -67,7 +67,8 @@ def grid_distance(queries: Grid, keys: Grid) -> tuple[Float[Array, "L S"], Bool[
     The keys' grid may be a coarser one of the same image.
     """
     scale = math.sqrt(queries.rows * queries.columns / (keys.rows * keys.columns))
-    (y, x), (other_y, other_x) = _centres(queries, 1.0), _centres(keys, scale)
+    y, x = _centres(queries, 1.0)
+    other_y, other_x = _centres(keys, scale)
     distance = np.hypot(y[:, None] - other_y[None], x[:, None] - other_x[None]).astype(np.float32)
     counts = np.isfinite(y)[:, None] & np.isfinite(other_y)[None]
     return jnp.asarray(np.where(counts, distance, np.float32(0))), jnp.asarray(counts)

@@ -26,11 +26,9 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
     """
     layers, heads = chosen
     queries = inspection.attentions[path].queries.grid
-    grid, image, weights = (
-        inspection.attentions[path].keys.grid,
-        inspection.example.image,
-        inspection.kept[path].weights,
-    )
+    grid = inspection.attentions[path].keys.grid
+    image = inspection.example.image
+    weights = inspection.kept[path].weights
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
