@@ -129,7 +129,7 @@ class UserError(ValueError):
             UserError, self.field, self.expected, near=self.near, hint=self.hint, **got_argument
         ), ()
 
-    def inside(self, place: str, root: str) -> UserError:
+    def with_path(self, place: str, root: str) -> UserError:
         """The same error with `root`, the component's own name in `field`, replaced by its path in the tree."""
         within = self.field == root or self.field.startswith(f"{root}.")
         field = place + self.field[len(root) :] if within else self.field

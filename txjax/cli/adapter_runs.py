@@ -81,7 +81,7 @@ def open_other(flags: argparse.Namespace, experiment: "Experiment", workdir: Pat
         store = Store(workdir, read_checkpoints(workdir))
         return store, store.choose(flags.step)
     except UserError as error:
-        raise error.inside(FIELD, "--workdir") from None
+        raise error.with_path(FIELD, "--workdir") from None
 
 
 def check_model(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> None:

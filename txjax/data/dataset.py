@@ -89,7 +89,7 @@ def open_parts(parts: Mapping[str, Dataset]) -> dict[str, Source]:
         try:
             sources[name] = part.open()
         except UserError as error:
-            raise error.inside(f"data.parts.{name}", "data") from None
+            raise error.with_path(f"data.parts.{name}", "data") from None
     return sources
 
 

@@ -41,12 +41,12 @@ def _with_data(where: str, evaluator: Evaluator, experiment: Any) -> Evaluator:
     try:
         _, _, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
     except UserError as error:
-        raise error.inside(where, "eval") from None
+        raise error.with_path(where, "eval") from None
     for field in dataclasses.fields(evaluator):
         data = getattr(evaluator, field.name)
         if isinstance(data, Dataset):
             try:
                 data_sets[field.name] = fill_default_fields(follow_training_data(data, train))
             except UserError as error:
-                raise error.inside(f"{where}.{field.name}", "data") from None
+                raise error.with_path(f"{where}.{field.name}", "data") from None
     return dataclasses.replace(evaluator, **data_sets)

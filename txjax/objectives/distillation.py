@@ -65,7 +65,7 @@ class Distillation(Objective):
         try:
             self.objective.check(model, data)
         except UserError as error:
-            raise error.inside("objective.objective", "objective") from None
+            raise error.with_path("objective.objective", "objective") from None
         if isinstance(self.objective, MultiTask | Distillation):
             expected = "an objective that calls the model once, such as MaskedToken"
             raise UserError("objective.objective", expected, type(self.objective).__name__)
@@ -95,7 +95,7 @@ class Distillation(Objective):
         try:
             teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
         except UserError as error:
-            raise error.inside("config.objective.teacher", "config.model") from None
+            raise error.with_path("config.objective.teacher", "config.model") from None
         return join(student, teacher)
 
     def check_model(self, model: Any, batch: Batch) -> None:
@@ -106,7 +106,7 @@ class Distillation(Objective):
         try:
             check_arguments(self.teacher, [*self.objective.inputs(batch), *self.objective.arguments, "train"], self)
         except UserError as error:
-            raise error.inside("config.objective.teacher", "config.model") from None
+            raise error.with_path("config.objective.teacher", "config.model") from None
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         student_variables, others = split(variables, PREFIX)

@@ -88,7 +88,7 @@ class MaskedVisualTokens(Objective):
         try:
             tokenizer_variables = self.tokenizer.init(rngs, batch["image"])
         except UserError as error:
-            raise error.inside("config.objective.tokenizer", "config.model") from None
+            raise error.with_path("config.objective.tokenizer", "config.model") from None
         return join(model_variables, {kind: {PREFIX: tree} for kind, tree in tokenizer_variables.items()})
 
     def encode(self, variables: PyTree, image: Float[Array, "B H W C"]) -> Int[Array, "B N"]:

@@ -104,7 +104,7 @@ def _name_task(task: str) -> Iterator[None]:
         yield
     except UserError as error:
         of_task = UserError(error.field, f"{error.expected} (task {task})", error.got, error.near, error.hint)
-        raise of_task.inside(f"objective.tasks.{task}", "objective") from None
+        raise of_task.with_path(f"objective.tasks.{task}", "objective") from None
 
 
 def _key(key: jax.Array, task: str) -> jax.Array:

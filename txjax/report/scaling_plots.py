@@ -157,7 +157,7 @@ def _profiles(study: Study, theme: Theme) -> Figure | None:
         if not profile.problem:
             used = table["params"][profile.used]
             line = np.geomspace(used.min(), used.max(), 60)
-            axes.plot(line, profile.at(line), color=color, lw=1.5)
+            axes.plot(line, profile.fitted_loss(line), color=color, lw=1.5)
             axes.plot([profile.params], [profile.loss], "D", color=color, ms=7, mec=theme.paper, mew=1)
     axes.legend(title="FLOPs", fontsize=8, title_fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

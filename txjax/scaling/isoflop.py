@@ -58,7 +58,7 @@ class IsoFLOPProfile:
         """The rows of the fitted curve."""
         return self.rows[self._sure.used]
 
-    def at(self, params: np.ndarray) -> np.ndarray:
+    def fitted_loss(self, params: np.ndarray) -> np.ndarray:
         """The fitted curve's loss."""
         return self._sure.curve(params)
 
@@ -101,7 +101,9 @@ class IsoFLOP(Frontier):
             np.array([getattr(profile, name) for profile in good]) for name in ("flops", "params", "tokens", "loss")
         )
         laws = power_laws(flops, params, tokens) | loss_law(flops, loss)
-        squares = sum(float(np.sum(np.log(v.at(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good)
+        squares = sum(
+            float(np.sum(np.log(v.fitted_loss(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good
+        )
         if start is None and len(good) == 2:
             warnings.append("there are two budgets with a minimum: the residuals give no error of the exponents")
         details: dict[str, Any] = {"minima": [_minimum_json(profile, table) for profile in profiles]}
@@ -156,7 +158,7 @@ class IsoFLOP(Frontier):
             pass
         rows, losses = [], []
         for profile in (good[i] for i in chosen):
-            fitted = profile.at(table["params"][profile.used])
+            fitted = profile.fitted_loss(table["params"][profile.used])
             n = table["params"][profile.rows]
             loss = table["loss"][profile.rows]
             near, middle, parabola = fit_parabola(n, loss)

@@ -61,7 +61,7 @@ class Uniform:
     low: float
     high: float
 
-    def at(self, share: float) -> float:
+    def quantile(self, share: float) -> float:
         """The quantile `share` (0 to 1)."""
         return _round_value(self.low + share * (self.high - self.low))
 
@@ -73,7 +73,7 @@ class LogUniform:
     low: float
     high: float
 
-    def at(self, share: float) -> float:
+    def quantile(self, share: float) -> float:
         """The quantile `share` (0 to 1)."""
         if not 0 < self.low <= self.high:
             raise UserError("sweep", "LogUniform(low, high) with 0 < low <= high", (self.low, self.high))
@@ -87,7 +87,7 @@ class Whole:
     low: int
     high: int
 
-    def at(self, share: float) -> int:
+    def quantile(self, share: float) -> int:
         """The quantile `share` (0 to 1)."""
         return self.low + min(int(share * (self.high - self.low + 1)), self.high - self.low)
 
@@ -131,7 +131,7 @@ def sample(
 
 def _value_at(path: str, values_of_path: Any, share: float) -> Any:
     if isinstance(values_of_path, Uniform | LogUniform | Whole):
-        return values_of_path.at(float(share))
+        return values_of_path.quantile(float(share))
     values = list(values_of_path)
     if not values:
         raise UserError("sweep", f"values for {path}", values)

@@ -162,7 +162,7 @@ def _resizes(
             try:
                 ways[name].check(rows, count)
             except UserError as error:
-                raise error.inside(f"{source.field}.resize", "resize") from None
+                raise error.with_path(f"{source.field}.resize", "resize") from None
         if rows != count and name in ways:
             resizes.append((number, ways[name]))
         elif rows != count:
@@ -202,8 +202,8 @@ def _nothing_taken(source: Source, here: Variables) -> None:
 
 
 def _prefixes(paths: Iterable[str]) -> set[str]:
-    def of(path: str) -> Iterator[str]:
+    def prefixes_of(path: str) -> Iterator[str]:
         steps = path.split("/")
         return ("/".join(steps[: i + 1]) for i in range(len(steps)))
 
-    return {prefix for path in paths for prefix in of(path)}
+    return {prefix for path in paths for prefix in prefixes_of(path)}

@@ -108,7 +108,7 @@ class _Rows:
         try:
             rows = [self.row(first + row) for row in self.rows]
         except UserError as error:
-            raise error.inside(self.limits.field if self.limits else "data", "data") from None
+            raise error.with_path(self.limits.field if self.limits else "data", "data") from None
         cuts = self.cuts(range(first, first + self.batch_size))
         batch = {key: np.stack([row[key][cuts.get(key, ...)] for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch

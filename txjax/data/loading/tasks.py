@@ -64,7 +64,7 @@ class Tasks(Dataset):
             try:
                 part.check()
             except UserError as error:
-                raise error.inside(f"data.parts.{name}", "data") from None
+                raise error.with_path(f"data.parts.{name}", "data") from None
             if (batches := getattr(part, "sort_batches", 1)) > 1:
                 expected = "1 among several tasks, since a batch has examples of all"
                 raise UserError(f"data.parts.{name}.sort_batches", expected, batches)

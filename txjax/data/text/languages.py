@@ -80,7 +80,7 @@ class InLanguage(Dataset):
         try:
             self.data.check()
         except UserError as error:
-            raise error.inside("data.data", "data") from None
+            raise error.with_path("data.data", "data") from None
         if len(getattr(self.data.spec().get("tokens"), "shape", ())) != 1:
             raise UserError("data.data", "a data set with tokens [L]", type(self.data).__name__)
 
@@ -89,7 +89,7 @@ class InLanguage(Dataset):
         try:
             source = self.data.open()
         except UserError as error:
-            raise error.inside("data.data", "data") from None
+            raise error.with_path("data.data", "data") from None
         number = language_id("data.language", self.language, self.languages)
         if isinstance(source, Bucketed):
             return _BucketedInLanguage(source, number)

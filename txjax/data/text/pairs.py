@@ -167,7 +167,7 @@ def _name_side(side: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise error.inside(f"data.{side}", "data.tokenizer") from None
+        raise error.with_path(f"data.{side}", "data.tokenizer") from None
 
 
 def _kept_pairs(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:

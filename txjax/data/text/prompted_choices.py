@@ -91,7 +91,7 @@ class PromptedChoices(TFDSDataset):
         try:
             records.check(self.name, self.demonstrations, self.data_dir)
         except UserError as error:
-            raise error.inside("data.demonstrations", "data.split") from None
+            raise error.with_path("data.demonstrations", "data.split") from None
 
     def form(self) -> Template:
         """The template. Raises UserError if it doesn't suit the set, or doesn't end with the label."""

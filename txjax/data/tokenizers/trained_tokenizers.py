@@ -208,7 +208,7 @@ class Trained(LibraryTokenizer):
             for feature in self.features:
                 records.check_feature("data.features", feature, features, ("Text", "Sequence"))
         except UserError as error:
-            raise error.inside("data.tokenizer", "data") from None
+            raise error.with_path("data.tokenizer", "data") from None
 
     def vocab(self) -> int:
         return self.size

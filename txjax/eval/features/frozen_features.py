@@ -99,7 +99,7 @@ class Frozen(Evaluator):
         try:
             references.check()
         except UserError as error:
-            raise error.inside("eval.train", "data") from None
+            raise error.with_path("eval.train", "data") from None
         if needs := missing_keys(self.required_keys(objective), references.spec()):
             raise UserError("eval.train", f"examples with {', '.join(needs)}", type(references).__name__)
         sown_features(outline(model, objective, self.data)[1], model)

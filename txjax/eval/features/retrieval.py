@@ -40,7 +40,7 @@ class Retrieval(Evaluator):
         try:
             self.translations.check()
         except UserError as error:
-            raise error.inside("eval.translations", "data") from None
+            raise error.with_path("eval.translations", "data") from None
         spec = self.translations.spec()
         if missing := missing_keys(self.required_keys(objective), spec):
             raise UserError("eval.translations", f"examples with {', '.join(missing)}", ", ".join(spec))

@@ -60,7 +60,7 @@ class Prompted(Evaluator):
             try:
                 data.check_demonstrations()
             except UserError as error:
-                raise error.inside("eval.data", "data") from None
+                raise error.with_path("eval.data", "data") from None
         self.rule.check(data)
         check_shapes(model, _Rows(), data)
 
@@ -74,7 +74,7 @@ class Prompted(Evaluator):
                 for seed in (self.seeds if shots else self.seeds[:1])
             ]
         except UserError as error:
-            raise error.inside(f"config.evals.{context.name}.data", "data") from None
+            raise error.with_path(f"config.evals.{context.name}.data", "data") from None
         longest = max(source.longest_answer for _, prompts in sources for source in prompts)
 
         def answers(variables: PyTree, batch: Batch) -> PyTree:

@@ -48,7 +48,7 @@ def read(
     default = kind(rank=options.size("r", 8), alpha=_alpha(options, "lora_alpha", 8.0))
     sized = _Sizes(options, default)
     sizes = {
-        name: sized.of(names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
+        name: sized.for_module(names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
         for part in matrices
         for name in part.names
         if f"{name}.{DOWN}" in tensors
@@ -106,7 +106,7 @@ class _Sizes:
         self._ranks = _by_pattern(options, "rank_pattern", lambda inside, key: inside.size(key, default.rank))
         self._alphas = _by_pattern(options, "alpha_pattern", lambda inside, key: _alpha(inside, key, default.alpha))
 
-    def of(self, module: str) -> LoRA:
+    def for_module(self, module: str) -> LoRA:
         """The adapter with the rank and alpha of a module."""
 
         def first_match(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:

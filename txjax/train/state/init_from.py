@@ -208,7 +208,7 @@ def _step(field: str, origin: From) -> SourceStep:
         step = on_primary("the step to start from", chosen)
     except UserError as error:
         flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
-        raise error.inside(field, flag) from None
+        raise error.with_path(field, flag) from None
     return SourceStep(field, origin, store, step, digest.of_all(store.path(step)) or "")
 
 
