@@ -58,11 +58,11 @@ def score_runs(
     run = dataclasses.replace(experiment, evals={name: experiment.evals[name] for name in names})
     programs: Programs = {}
     every = []
-    with open_run(flags, experiment) as run_and_layout:
-        for side in sides(flags, experiment, run_and_layout):
+    with open_run(flags, experiment) as loaded:
+        for side in sides(flags, experiment, loaded):
             results: dict[str, Rows] = {}
             folder = None if overrides else side.workdir
-            evaluate = evaluator(run, run_and_layout.layout.batch, folder=folder, programs=programs, results=results)
+            evaluate = evaluator(run, loaded.layout.batch, folder=folder, programs=programs, results=results)
             scores = {name: evaluate(name, side.variables, side.step) for name in run.evals}
             for name, rows in results.items() if folder else ():
                 write_made(side.workdir, str(path_of(Path(), name, side.step)), pack_rows(rows))

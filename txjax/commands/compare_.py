@@ -99,7 +99,7 @@ def _comparison(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Row
     sizes = [len(rows[ID]) for _, rows in (a, b)]
     same = [np.array_equal(a[1][key], b[1][key]) for key in (ID, GIVEN)]
     if sets[0] != sets[1] or not all(same):
-        words = [f"{size:,} of {' '.join(names_of_set)}" for size, names_of_set in zip(sizes, sets, strict=True)]
+        words = [f"{size:,} of {' '.join(set_names)}" for size, set_names in zip(sizes, sets, strict=True)]
         others = "" if words[0] != words[1] else " with other labels or targets" if same[0] else ", others of them"
         hint = "--eval=NAME compares another evaluation"
         raise UserError(f"{name} of B", f"the examples of A, {words[0]}", f"{words[1]}{others}", hint=hint)

@@ -49,17 +49,13 @@ def run(argv: list[str]) -> int:
 
     def cells(name: str, metric: str) -> list[str]:
         sides = zip(scored_sides, bounds, strict=True)
-        return [
-            _cell(side.scores[name][metric], bounds_of_side.get(name, {}).get(metric)) for side, bounds_of_side in sides
-        ]
+        return [_cell(side.scores[name][metric], side_bounds.get(name, {}).get(metric)) for side, side_bounds in sides]
 
     if flags.json:
         data = {name: {"name": data, "split": split} for name, (data, split) in sets.items()}
-        for side, bounds_of_side in zip(scored_sides, bounds, strict=True):
+        for side, side_bounds in zip(scored_sides, bounds, strict=True):
             flat = {f"eval/{name}/{k}": v for name, values in side.scores.items() for k, v in values.items()}
-            flat |= {
-                f"eval/{name}/{k}_ci": list(v) for name, values in bounds_of_side.items() for k, v in values.items()
-            }
+            flat |= {f"eval/{name}/{k}_ci": list(v) for name, values in side_bounds.items() for k, v in values.items()}
             run = {"run": str(side.workdir)} if flags.adapters else {}
             files = [] if overrides else side.files()
             print(json.dumps(plain({**run, "step": side.step, **flat}) | {"data": data, "files": files}))

@@ -63,8 +63,8 @@ def part_of(key: str) -> tuple[str, str]:
     return task, name
 
 
-def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], keys_of_set: Mapping[str, Key]) -> None:
-    """Checks the spec of an example against `BATCH_KEYS` and the keys `keys_of_set` of the data set.
+def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], dataset_keys: Mapping[str, Key]) -> None:
+    """Checks the spec of an example against `BATCH_KEYS` and the keys `dataset_keys` of the data set.
 
     A key `task/key` (`data.tasks`) has an axis of rows before those of the table.
 
@@ -74,7 +74,7 @@ def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], keys_of_set:
     Raises:
       UserError: a key is unknown, or has another rank or dtype; the field is `data`.
     """
-    known = BATCH_KEYS | dict(keys_of_set)
+    known = BATCH_KEYS | dict(dataset_keys)
     for key, x in spec.items():
         task, name = part_of(key)
         if name not in known:

@@ -121,11 +121,11 @@ class Recomputed(Generator):
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
         tokens, others = inputs["tokens"], {name: x for name, x in inputs.items() if name not in TEXT}
-        rows, length_of_prompt = tokens.shape
-        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), length_of_prompt)
+        rows, prompt_length = tokens.shape
+        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), prompt_length)
         count = jnp.minimum(count, self.window).astype(jnp.int32)
         column = jnp.arange(self.window)[None]
-        index = jnp.minimum(column + (length_of_prompt - count)[:, None], length_of_prompt - 1)
+        index = jnp.minimum(column + (prompt_length - count)[:, None], prompt_length - 1)
         text = jnp.where(column < count[:, None], jnp.take_along_axis(tokens, index, axis=1), 0)
         return self._call(variables, {"text": text, "count": count, "others": others})
 

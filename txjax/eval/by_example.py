@@ -64,9 +64,7 @@ def rows_of(batches: Iterable[Parts], together: str) -> Rows:
     rows = {ID: np.flatnonzero(chosen), GIVEN: np.concatenate(contents)[chosen]}
     for name in whole[0]:
         column, count = (np.concatenate([getattr(part[name], field) for part in parts]) for field in ("total", "count"))
-        sums = np.array(
-            [[float(sums_of_batch[name].total), float(sums_of_batch[name].count)] for sums_of_batch in whole]
-        ).sum(0)
+        sums = np.array([[float(batch_sums[name].total), float(batch_sums[name].count)] for batch_sums in whole]).sum(0)
         scale = np.array([np.abs(column).sum(dtype=np.float64), np.abs(count).sum(dtype=np.float64)])
         added = np.array([column.sum(dtype=np.float64), count.sum(dtype=np.float64)])
         if (np.abs(added - sums) <= CLOSE * np.maximum(scale, np.abs(sums))).all():

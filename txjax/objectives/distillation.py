@@ -111,21 +111,21 @@ class Distillation(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         student_variables, others = split(variables, PREFIX)
         student = _Recorded(model) if train else model
-        output_of_student = with_state(self.objective(student, student_variables, batch, key, train), others)
+        student_output = with_state(self.objective(student, student_variables, batch, key, train), others)
         if not isinstance(student, _Recorded):
-            return output_of_student
-        losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in output_of_student.losses.items()}
+            return student_output
+        losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in student_output.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
         teacher_output: Any = teacher.apply(others, **student.inputs, train=False)
         output, encoded = teacher_output
         if is_on(self.soft_targets):
-            ours, theirs = (_logits(output_of_model) for output_of_model in (student.output, output))
+            ours, theirs = (_logits(x) for x in (student.output, output))
             values = self.soft_targets * self._divergence(ours, theirs)
             losses["soft_targets"] = Mean.of(values, _weights(batch, values))
         if is_on(self.hidden_states):
             values = self.hidden_states * (1 - cosine(student.encoded.features, encoded.features))
             losses["hidden_states"] = Mean.of(values, _weights(batch, values, student.encoded))
-        return ObjectiveOutput(losses, output_of_student.metrics, output_of_student.model_state)
+        return ObjectiveOutput(losses, student_output.metrics, student_output.model_state)
 
     def _divergence(self, student: Logits, teacher: Logits) -> Float[Array, "*batch"]:
         """T^2 KL(teacher, student) at each position, in nats."""
@@ -167,9 +167,9 @@ class _Recorded:
         return getattr(self._model, name)
 
     def apply(self, variables: PyTree, *, train: bool, rngs: Any, mutable: Any, **inputs: Any) -> tuple[Any, PyTree]:
-        output_and_encoded, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
+        result, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
         self.inputs = inputs
-        self.output, self.encoded = output_and_encoded
+        self.output, self.encoded = result
         return self.output, changed
 
 

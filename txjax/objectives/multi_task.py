@@ -39,11 +39,7 @@ class MultiTask(Objective):
         needs = {task: [need.split(" | ") for need in part.required_keys] for task, part in self.tasks.items()}
         return (
             "id",
-            *(
-                " | ".join(f"{task}/{key}" for key in keys)
-                for task, keys_of_task in needs.items()
-                for keys in keys_of_task
-            ),
+            *(" | ".join(f"{task}/{key}" for key in keys) for task, task_keys in needs.items() for keys in task_keys),
         )
 
     def check(self, model: Any, data: Dataset) -> None:
@@ -72,10 +68,10 @@ class MultiTask(Objective):
         flat_variables: dict[Any, Any] = {}
         with checked_together():
             for number, (name, part) in enumerate(self.tasks.items()):
-                rngs_of_task = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
+                task_rngs = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
                 with _name_task(name):
-                    variables_of_task = part.init(for_task(model, name), rngs_of_task, part_of_batch(batch, name))
-                flat_variables = traverse_util.flatten_dict(variables_of_task) | flat_variables
+                    task_variables = part.init(for_task(model, name), task_rngs, part_of_batch(batch, name))
+                flat_variables = traverse_util.flatten_dict(task_variables) | flat_variables
         return traverse_util.unflatten_dict(flat_variables)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
@@ -83,8 +79,8 @@ class MultiTask(Objective):
         metrics: dict[str, Mean] = {}
         state = {name: value for name, value in variables.items() if name != "params"}
         for name, part in self.tasks.items():
-            variables_of_task = {"params": variables["params"], **state}
-            output = part(for_task(model, name), variables_of_task, part_of_batch(batch, name), _key(key, name), train)
+            task_variables = {"params": variables["params"], **state}
+            output = part(for_task(model, name), task_variables, part_of_batch(batch, name), _key(key, name), train)
             weight, state = self.weights.get(name, 1.0), output.model_state
             losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in output.losses.items()}
             metrics |= {f"{name}/{metric}": mean for metric, mean in output.metrics.items()}
@@ -93,8 +89,8 @@ class MultiTask(Objective):
 
 def part_of_batch(batch: Batch, task: str) -> Batch:
     """The rows of a task in a batch, [B R ...] -> [B*R ...], by their keys without its name."""
-    rows_of_task = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
-    return {key: x.reshape(-1, *x.shape[2:]) for key, x in rows_of_task.items()}
+    task_rows = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
+    return {key: x.reshape(-1, *x.shape[2:]) for key, x in task_rows.items()}
 
 
 @contextlib.contextmanager

@@ -115,8 +115,8 @@ class PromptedMasks(Objective):
     def terms(self, logits: jax.Array, ious: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Focal and dice loss of the best of M masks, the mean squared error of their predicted IoUs, [B N] each."""
         whole = jnp.broadcast_to(target[:, :, None], logits.shape)
-        terms_of_masks = focal(logits, whole), dice(logits, whole)
-        best = (self.focal * terms_of_masks[0] + self.dice * terms_of_masks[1]).argmin(2)[:, :, None]
+        losses_of_masks = focal(logits, whole), dice(logits, whole)
+        best = (self.focal * losses_of_masks[0] + self.dice * losses_of_masks[1]).argmin(2)[:, :, None]
         error = jnp.square(ious - mask_iou(logits > 0, whole)).mean(2)
-        first, second = (jnp.take_along_axis(values, best, 2)[:, :, 0] for values in terms_of_masks)
+        first, second = (jnp.take_along_axis(values, best, 2)[:, :, 0] for values in losses_of_masks)
         return first, second, error

@@ -99,7 +99,7 @@ def _budgets(study: Study, flops: np.ndarray) -> dict[str, np.ndarray] | None:
     laws = [law for law in study.draws if law][:DRAWN]
     optima = [[study.form.optimum(law, c) for law in laws] for c in flops[:: max(1, len(flops) // 25)]]
     for name in list(values_by_name) if laws else ():
-        bands = np.array([interval([values[name] for values in optima_of_budget]) for optima_of_budget in optima]).T
+        bands = np.array([interval([values[name] for values in budget_optima]) for budget_optima in optima]).T
         coarse = np.log(flops[:: max(1, len(flops) // 25)])
         values_by_name[f"{name}_band"] = np.exp([np.interp(np.log(flops), coarse, np.log(band)) for band in bands])
     return values_by_name

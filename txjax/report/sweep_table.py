@@ -104,8 +104,8 @@ def texts(values: Sequence[Any]) -> list[Any]:
     def text(value: Any) -> Any:
         if not isinstance(value, dict):
             return json.dumps(value) if isinstance(value, list) else value
-        same, settings_of_value = by_class[str(value.get("class"))], flatten(value)
-        settings = [f"{k}={v}" for k, v in settings_of_value.items() if any(other.get(k, ...) != v for other in same)]
+        same, fields = by_class[str(value.get("class"))], flatten(value)
+        settings = [f"{k}={v}" for k, v in fields.items() if any(other.get(k, ...) != v for other in same)]
         name = str(value.get("class", "")).rpartition(".")[2]
         return f"{name}({', '.join(settings)})" if settings else name
 

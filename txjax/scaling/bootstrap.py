@@ -29,9 +29,9 @@ def bootstrap(
     seeds = np.random.SeedSequence(seed).spawn(count)
     jobs = 1 if count <= ALONE else min(jobs or os.cpu_count() or 1, count)
     parts = [seeds[i::jobs] for i in range(jobs)]
-    parts_of_laws = Parallel(n_jobs=jobs)(delayed(_draw)(form, table, start, part) for part in parts)
+    law_parts = Parallel(n_jobs=jobs)(delayed(_draw)(form, table, start, part) for part in parts)
     laws: list[Parameters | None] = [None] * count
-    for i, part in enumerate(parts_of_laws):
+    for i, part in enumerate(law_parts):
         laws[i::jobs] = part
     return laws
 

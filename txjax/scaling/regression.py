@@ -95,9 +95,9 @@ class Regression(Form):
             tokens = flops / 6 / params
             return float(self.loss(parameters, {"params": params, "tokens": tokens, "unique_tokens": tokens})[0])
 
-        log_params_grid = np.linspace(0, np.log(flops / 6), 200)
-        best = int(np.argmin([loss(x) for x in log_params_grid]))
-        low, high = log_params_grid[max(best - 1, 0)], log_params_grid[min(best + 1, 199)]
+        log_sizes = np.linspace(0, np.log(flops / 6), 200)
+        best = int(np.argmin([loss(x) for x in log_sizes]))
+        low, high = log_sizes[max(best - 1, 0)], log_sizes[min(best + 1, 199)]
         return best_run(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9}).x, flops)
 
     def _residuals(self, table: Table, offset: np.ndarray, base: np.ndarray) -> Residuals:

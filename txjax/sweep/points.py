@@ -129,10 +129,10 @@ def sample(
     ]
 
 
-def _value_at(path: str, values_of_path: Any, share: float) -> Any:
-    if isinstance(values_of_path, Uniform | LogUniform | Whole):
-        return values_of_path.quantile(float(share))
-    values = list(values_of_path)
+def _value_at(path: str, choices: Any, share: float) -> Any:
+    if isinstance(choices, Uniform | LogUniform | Whole):
+        return choices.quantile(float(share))
+    values = list(choices)
     if not values:
         raise UserError("sweep", f"values for {path}", values)
     return values[min(int(share * len(values)), len(values) - 1)]

@@ -122,22 +122,20 @@ def match(sources: Sequence[Source], here: Variables, axes: Mapping[str, tuple[s
     rows, taken = [], set()
     for collection, arrays in here.items():
         for path, array in arrays.items():
-            claims = [
-                (i, array_there) for i, source in enumerate(sources) if (array_there := source.claim(collection, path))
-            ]
+            claims = [(i, stored) for i, source in enumerate(sources) if (stored := source.claim(collection, path))]
             if len(claims) > 1:
                 both = " and ".join(
-                    f"{sources[i].field} ({array_there.at} of {sources[i].name})" for i, array_there in claims[:2]
+                    f"{sources[i].field} ({stored.at} of {sources[i].name})" for i, stored in claims[:2]
                 )
                 hint = f"omit=({path.split('/')[0]!r},) of one leaves it to the other"
                 raise UserError(FIELD, f"one origin of {path}", both, hint=hint)
             if not claims:
                 rows.append(Row("new", path, array, None))
-            for i, array_there in claims:
+            for i, stored in claims:
                 names = axes.get(path, ()) if collection == "params" else ()
-                resizes = _resizes(sources[i], path, array, array_there, names)
-                rows.append(Row("resized" if resizes else "loaded", path, array, array_there, i, resizes))
-                taken.add((sources[i].name, array_there.at))
+                resizes = _resizes(sources[i], path, array, stored, names)
+                rows.append(Row("resized" if resizes else "loaded", path, array, stored, i, resizes))
+                taken.add((sources[i].name, stored.at))
     for i, source in enumerate(sources):
         if not any(row.source == i for row in rows):
             _nothing_taken(source, here)

@@ -41,18 +41,18 @@ def origins(init_from: Any) -> list[tuple[str, From]]:
       UserError: it is neither a text, nor a From, nor a tuple of these.
     """
     several = isinstance(init_from, tuple | list)
-    fields_and_origins = []
-    for i, value_of_origin in enumerate(init_from) if several else [(0, init_from)]:
+    pairs = []
+    for i, entry in enumerate(init_from) if several else [(0, init_from)]:
         field = f"{FIELD}[{i}]" if several else FIELD
-        if not isinstance(value_of_origin, str | From | None):
-            raise UserError(field, "a text such as WORKDIR@best, or a From(run=...)", type(value_of_origin).__name__)
-        origin = value_of_origin if isinstance(value_of_origin, From) else From(value_of_origin)
+        if not isinstance(entry, str | From | None):
+            raise UserError(field, "a text such as WORKDIR@best, or a From(run=...)", type(entry).__name__)
+        origin = entry if isinstance(entry, From) else From(entry)
         for name, value in (("omit", origin.omit), ("resize", origin.resize)):
             if not isinstance(value, tuple | list):
                 raise UserError(f"{field}.{name}", f"a tuple, such as ({value!r},)", type(value).__name__)
         if origin.run is not None:
-            fields_and_origins.append((field, origin))
-    return fields_and_origins
+            pairs.append((field, origin))
+    return pairs
 
 
 def is_under(path: str, prefix: str) -> bool:

@@ -90,7 +90,7 @@ def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> 
     for at in points:
         forms = [law_named(law["form"], law["parameters"], law["needs"]) for law in laws]
         predictions = [form.predict(law["parameters"], at) for form, law in zip(forms, laws, strict=True)]
-        predictions_of_draws = [
+        draw_predictions = [
             [form.predict(law["draws"][i], at) for i in numbers] for form, law in zip(forms, laws, strict=True)
         ]
         point = ",".join(f"{role}={value:g}" for role, value in at.items())
@@ -98,5 +98,5 @@ def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> 
             yield row(
                 f"{name} at {point}",
                 [o[name] for o in predictions],
-                [[d[name] for d in predictions_of_law] for predictions_of_law in predictions_of_draws],
+                [[d[name] for d in law_draws] for law_draws in draw_predictions],
             )

@@ -120,14 +120,14 @@ def image_set(task: str, part: str, *transforms: Transform, size: int = 224, **f
     if part not in known.splits:
         expected = f"a part of {task}: {', '.join(known.splits)}"
         raise UserError("data.split", expected, part, near_misses(part, known.splits))
-    fields_of_set: dict[str, Any] = {
+    set_fields: dict[str, Any] = {
         "name": known.name,
         "split": known.splits[part],
         "classes": known.classes,
         **known.fields,
     }
     usual: dict[str, Any] = {"shape": (size, size, 3), "mean": (0.5,), "std": (0.5,)}
-    return Images(transforms=(*known.before, *transforms), **fields_of_set | usual | fields)
+    return Images(transforms=(*known.before, *transforms), **set_fields | usual | fields)
 
 
 def _prepared_set(name: str, split: str, fields: Mapping[str, Any]) -> ImageSet:

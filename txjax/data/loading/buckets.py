@@ -128,6 +128,6 @@ def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[i
     """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
-        lengths = sum(lengths_of_key.of for lengths_of_key in source.lengths)
+        lengths = sum(key_lengths.of for key_lengths in source.lengths)
         return LengthSortedIndex(index, np.asarray(lengths), batch_size, source.sort_batches)
     return index

@@ -126,8 +126,8 @@ class PairSource(Bucketed):
         made_from = repr([self._source.fingerprint, self._target.fingerprint]).encode() + self._kept.tobytes()
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         self.lengths = tuple(
-            Lengths(np.minimum(sizes_of_side[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
-            for sizes_of_side, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
+            Lengths(np.minimum(side_sizes[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
+            for side_sizes, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
         )
         self.buckets, self.sort_batches = (*pairs.buckets, most), pairs.sort_batches
         source_tokenizer, tokenizer = pairs.tokenizers()
@@ -172,13 +172,13 @@ def _name_side(side: str) -> Iterator[None]:
 
 def _kept_pairs(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
-    empty = np.logical_or(*(sizes_of_side == 1 for sizes_of_side in sizes))
-    long = ~empty & np.logical_or(*(sizes_of_side > size for sizes_of_side, size in zip(sizes, most, strict=True)))
+    empty = np.logical_or(*(side_sizes == 1 for side_sizes in sizes))
+    long = ~empty & np.logical_or(*(side_sizes > size for side_sizes, size in zip(sizes, most, strict=True)))
     place, limits = f"{pairs.name} {pairs.split}", f"source_length, length = {most}"
     if empty.any():
         log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))
     if long.any() and pairs.too_long == "refuse":
-        longest = tuple(int(sizes_of_side.max()) for sizes_of_side in sizes)
+        longest = tuple(int(side_sizes.max()) for side_sizes in sizes)
         got = f"{long.sum()} of {len(long)} pairs longer, up to {longest}"
         hint = 'or shorten them by too_long = "cut", leave them out by "drop"'
         raise UserError("data.too_long", f"pairs of at most {limits} tokens", got, hint=hint)

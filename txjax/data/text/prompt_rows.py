@@ -81,7 +81,7 @@ class PromptEncoder:
         """
         start, alone = np.array(self.start, np.int32), self.tokenizer.encode_batch(prompts)
         whole = iter(self.tokenizer.encode_batch([f"{p}{self.gap}{a}" for p in prompts for a in self.answers]))
-        rows_of_prompts = []
+        encoded = []
         for prompt, ids in zip(prompts, alone, strict=True):
             size = len(self.start) + len(ids)
             if not size:
@@ -90,10 +90,10 @@ class PromptEncoder:
             rows = [
                 Row(np.concatenate([start, next(whole)], dtype=np.int32, casting="unsafe"), size) for _ in self.answers
             ]
-            rows_of_prompts.append(rows)
+            encoded.append(rows)
             if empty := [answer for answer, row in zip(self.answers, rows, strict=True) if len(row.ids) <= size]:
                 raise UserError("data.answers", "at least one token in each answer", empty[0])
-        return rows_of_prompts
+        return encoded
 
     def size(self, rows: Sequence[Row]) -> int:
         """The tokens that have to fit, of the rows of one prompt."""
@@ -102,12 +102,8 @@ class PromptEncoder:
     def _shorten(self, prompts: Sequence[Sequence[str]]) -> list[tuple[list[Row], int]]:
         """The rows of each prompt, which loses its first blocks until it fits, and the number of blocks that remain."""
         rows = self.encode([self.separator.join(blocks) for blocks in prompts])
-        fitted = [(rows_of_prompt, len(blocks)) for rows_of_prompt, blocks in zip(rows, prompts, strict=True)]
-        long = [
-            i
-            for i, (rows_of_prompt, blocks) in enumerate(fitted)
-            if blocks > 1 and self.size(rows_of_prompt) > self.length
-        ]
+        fitted = [(group, len(blocks)) for group, blocks in zip(rows, prompts, strict=True)]
+        long = [i for i, (group, blocks) in enumerate(fitted) if blocks > 1 and self.size(group) > self.length]
         for i, shorter in zip(long, self._shorten([prompts[i][1:] for i in long]) if long else (), strict=True):
             fitted[i] = shorter
         return fitted

@@ -151,5 +151,5 @@ def _attentions(model: Any, fields: dict[str, Any]) -> Iterator[tuple[dict[str, 
         value, entries = getattr(model, field.name), fields[field.name]
         pairs = zip(entries, value, strict=True) if isinstance(value, tuple) else [(entries, value)]
         yield from (
-            (entries_of_one, attention) for entries_of_one, attention in pairs if isinstance(attention, Attention)
+            (attention_fields, attention) for attention_fields, attention in pairs if isinstance(attention, Attention)
         )

@@ -64,9 +64,7 @@ def load(
     adapter: Adapter
     if kind in ("LORA", "IA3"):
         others = [_rules(family, model, params, files=True), rules]
-        aliases = Aliases(
-            rules, [*others, *(without(names.prefix, rules_of_files) for rules_of_files in others)], params
-        )
+        aliases = Aliases(rules, [*others, *(without(names.prefix, file_rules) for file_rules in others)], params)
         there = {BEFORE + aliases.current(name.removeprefix(BEFORE)): name for name in tensors}
         tensors = {name: tensors[old] for name, old in there.items()}
         if kind == "LORA":

@@ -72,10 +72,10 @@ def parts(rules: Sequence[Rule], axes: Mapping[str, Axes], shapes: Mapping[str, 
     for rule in rules:
         if not rule.hf_name.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.param_paths):
             continue
-        axes_of_kernel = axes[rule.param_paths[0]]
+        kernel_axes = axes[rule.param_paths[0]]
         first, last = (
-            len(axes_of_kernel) - len(axes_of_kernel.uncopied_dims),
-            len(axes_of_kernel) - len(axes_of_kernel.uncopied_dims) + len(axes_of_kernel.inside),
+            len(kernel_axes) - len(kernel_axes.uncopied_dims),
+            len(kernel_axes) - len(kernel_axes.uncopied_dims) + len(kernel_axes.inside),
         )
         lead, inside = shapes[rule.param_paths[0]][:first], shapes[rule.param_paths[0]][first:last]
         outsides = tuple(shapes[path][last:] for path in rule.param_paths)

@@ -27,7 +27,7 @@ def task(model: Any, architecture: str) -> tuple[str | None, tuple[str, ...]]:
     """peft's task for an architecture, if it has one, and the ends of names of modules that it trains by itself."""
     if isinstance(model, Decoder | EncoderDecoder):
         return CAUSAL if isinstance(model, Decoder) else PAIRS, ()
-    return next((task_and_ends for part, task_and_ends in _TASKS.items() if part in architecture), (None, ()))
+    return next((entry for part, entry in _TASKS.items() if part in architecture), (None, ()))
 
 
 def class_of_task(task: str | None) -> tuple[str, tuple[str, ...]]:

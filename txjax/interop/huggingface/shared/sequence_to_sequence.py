@@ -59,9 +59,9 @@ def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
       inside: the attentions of a layer by stack, as `attentions` gives them.
     """
     layer_rules = []
-    for side, attentions_of_side in inside.items():
+    for side, side_attentions in inside.items():
         here, ours = f"model.{side}.layers.{{}}", f"{side}/layers/block"
-        for name, attention in attentions_of_side.items():
+        for name, attention in side_attentions.items():
             theirs = f"{here}.{_ATTENTIONS[name]}"
             layer_rules += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
             layer_rules += norm(f"{theirs}_layer_norm", f"{ours}/norm_{name}")
