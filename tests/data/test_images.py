@@ -62,7 +62,7 @@ def test_caching_images_in_memory_changes_nothing(monkeypatch):
     for source in (kept, read):
         decoded = source._decode
         monkeypatch.setattr(
-            source, "_decoded", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
+            source, "_decode", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
         )
     for epoch in (1, 1, 2):
         for index in range(3):
