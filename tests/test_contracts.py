@@ -21,7 +21,7 @@ from txjax.models.cards import CLASSES, VOCAB, cards
 from txjax.models.model import Model
 from txjax.models.text.bert.bert import Bert
 from txjax.models.transformer import Part
-from txjax.objectives import Classification, MaskedToken, NextToken, Objective, Several, missing_keys
+from txjax.objectives import Classification, MaskedToken, MultiTask, NextToken, Objective, missing_keys
 from txjax.tree import walk
 from txjax.types import UserError
 
@@ -108,7 +108,7 @@ def batch(*examples: int) -> dict[str, jax.Array]:
 def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Array]:
     """A batch for these two: of what the model takes; weights a token where each is a target, else an example."""
     whole = batch(*examples)
-    if isinstance(objective, Several):
+    if isinstance(objective, MultiTask):
         rows = {task: {"id", "label", "weights"} | keys for task, keys in OF_TASK.items()}
         return {"id": whole["id"]} | {f"{task}/{k}": whole[k][:, None] for task, keys in rows.items() for k in keys}
     by_token = whole.pop("weights_by_token")
@@ -215,7 +215,7 @@ def test_objective_states_its_needs(kind: type[Objective]) -> None:
     assert "id" in needs and missing_keys(needs, []) == list(needs)
     for keys in itertools.product(*(need.split(" | ") for need in needs)):
         assert {part_of(key)[1] for key in keys} <= set(BATCH_KEYS) and not missing_keys(needs, keys)
-        if not isinstance(objective, Several):
+        if not isinstance(objective, MultiTask):
             given = {"image": jnp.zeros((1, 4, 4, 1)), "label": jnp.zeros(1, jnp.int32)}
             assert objective.inputs({key: given.get(key, jnp.zeros((1, 8))) for key in keys})
 

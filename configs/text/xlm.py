@@ -22,7 +22,7 @@ from txjax.eval import Evaluation, Evaluator
 from txjax.experiment import Experiment
 from txjax.models.text.bert.card import xlm
 from txjax.nn import Attention, Stack
-from txjax.objectives import CrossEntropy, MaskedToken, Several
+from txjax.objectives import CrossEntropy, MaskedToken, MultiTask
 from txjax.optim import AdamW, InverseSquareRoot
 from txjax.sharding import Mesh
 
@@ -68,7 +68,7 @@ def get_config() -> Experiment:
             stack=Stack(remat="dots"),
             dtype="bfloat16",
         ),
-        objective=Several(tasks={each: masked() for each in parts}),
+        objective=MultiTask(tasks={each: masked() for each in parts}),
         data=Tasks(parts=parts),
         evals=evals,
         optimizer=AdamW(peak_lr=1e-4, b2=0.98, weight_decay=0.0, schedule=InverseSquareRoot(warmup_steps=4000)),

@@ -15,7 +15,7 @@ _active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = context
 
 
 @contextlib.contextmanager
-def _seen(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
+def _activate(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
     token = _active.set(state)
     try:
         yield
@@ -27,28 +27,28 @@ def _seen(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
 def use_mesh(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
     """Makes this mesh and its rules active for everything traced inside. `devices`: see `Mesh.build`."""
     built = mesh.build(devices)
-    with _seen((built, mesh)), jax.set_mesh(built):
+    with _activate((built, mesh)), jax.set_mesh(built):
         yield built
 
 
 def no_mesh() -> contextlib.AbstractContextManager[None]:
     """Deactivates the mesh for everything traced inside: no sharding constraints."""
-    return _seen(None)
+    return _activate(None)
 
 
-def within(axis: str) -> contextlib.AbstractContextManager[None]:
+def without_axis(axis: str) -> contextlib.AbstractContextManager[None]:
     """Removes the mesh axes of `axis` from all rules inside, where one shard of `axis` is traced."""
     state = _active.get()
-    return _seen(state and (state[0], state[1].without(axis)))
+    return _activate(state and (state[0], state[1].without(axis)))
 
 
-def each(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap_shards(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """`jax.vmap` over leading dimensions named `axis`: every device computes its own shards."""
     state = _active.get()
     split = () if state is None else state[1].table().get(axis, ())
 
     def part(*args: Any) -> Any:
-        with within(axis):
+        with without_axis(axis):
             return function(*args)
 
     return jax.vmap(part, in_axes, out_axes, spmd_axis_name=split or None)

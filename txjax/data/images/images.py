@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.images.mixing import Mixing
 from txjax.data.images.transforms import Transform
@@ -42,14 +42,14 @@ class Images(TFDSDataset):
       subset: a few examples of each class. If None, the whole split.
     """
 
-    shape: tuple[int, int, int] = described((8, 8, 1))
+    shape: tuple[int, int, int] = describing_field((8, 8, 1))
     classes: int | None = config_field(None, at_least=1)
-    image_feature: str = described("image")
-    label_feature: str = described("label")
+    image_feature: str = describing_field("image")
+    label_feature: str = describing_field("label")
     label: ComputedLabel | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = described((0.5,))
-    std: tuple[float, ...] = described((0.5,))
+    mean: tuple[float, ...] = describing_field((0.5,))
+    std: tuple[float, ...] = describing_field((0.5,))
     transforms: tuple[Transform, ...] = ()
     mix: Mixing | None = None
     subset: Subset | None = None
@@ -142,7 +142,7 @@ class ImageSource:
 
     def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
         """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
-        pixels, label = self._kept.get(index) or self._decoded(index)
+        pixels, label = self._kept.get(index) or self._decode(index)
         if pixels is None or pixels.nbytes <= self._largest:
             self._kept[index] = pixels, label
         if pixels is None:
@@ -159,7 +159,7 @@ class ImageSource:
         """The number of an example's record."""
         return index if self._numbers is None else int(self._numbers[index])
 
-    def _decoded(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
+    def _decode(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
         """An image as stored in the set, uint8 [H W C], and its label, int32 []. If None, it is left out."""
         number = self._number(index)
         pixels, record = self._records[number]

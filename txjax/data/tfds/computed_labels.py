@@ -41,9 +41,9 @@ class Grouped(ComputedLabel):
     groups: int = config_field(2, at_least=1)
 
     def check(self, features: Any) -> int:
-        found = records.check_feature("data.label.feature", self.feature, features, ("ClassLabel",)).num_classes
-        if found != self.classes or self.groups > found:
-            raise UserError("data.label", f"classes={found} of {self.feature}, in at most as many groups", self)
+        classes = records.check_feature("data.label.feature", self.feature, features, ("ClassLabel",)).num_classes
+        if classes != self.classes or self.groups > classes:
+            raise UserError("data.label", f"classes={classes} of {self.feature}, in at most as many groups", self)
         return self.groups
 
     def __call__(self, value: Any) -> int:

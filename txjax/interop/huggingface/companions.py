@@ -33,13 +33,15 @@ OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *VOCABULARIES, *itert
 BICUBIC = 3  # the number of Pillow's filter
 
 
-def described(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A run's model with the image size of its data, and what its config.json has besides the model.
 
     Args:
       kept: the config.json of an imported folder, or nothing.
     """
-    model, spec, data = experiment.model, experiment.data.spec(), experiment.data
+    model = experiment.model
+    spec = experiment.data.spec()
+    data = experiment.data
     if getattr(model, "image_size", None) == () and "image" in spec:
         model = model.clone(image_size=spec["image"].shape[:2])
     facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data, size_of(model, "head.classes"))}

@@ -103,7 +103,7 @@ def arrays(family: Family, inputs: Inputs) -> dict[str, Any]:
     return {name: convert(value) for name, value in inputs.items() if value is not None}
 
 
-def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[str, Any]:
+def select_inputs(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[str, Any]:
     """The inputs under our names; `names` maps theirs to ours. The first `required` of them are required."""
     for name in list(names)[:required]:
         if name not in inputs:
@@ -111,7 +111,9 @@ def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[s
     return {ours: inputs[theirs] for theirs, ours in names.items() if theirs in inputs}
 
 
-def watched(model: Any, variables: PyTree, watch: Sequence[str], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+def apply_with_intermediates(
+    model: Any, variables: PyTree, watch: Sequence[str], *args: Any, **kwargs: Any
+) -> tuple[Any, Any]:
     """Returns the model's output, and the outputs of the submodules with these names, by path."""
 
     def is_watched(module: Any, method: str) -> bool:

@@ -36,7 +36,7 @@ def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
     try:
         tokenizer.check()
     except UserError as error:
-        raise error.inside("--from", "data.tokenizer.path") from None
+        raise error.with_path("--from", "data.tokenizer.path") from None
     roles = tokenizer.roles()
     length = min(_LENGTH, getattr(model.positions, "max_length", _LENGTH) - getattr(model.positions, "first", 0))
     fields: dict[str, Any] = {"length": length, "tokenizer": TokenizerFolder(path=str(kept))}

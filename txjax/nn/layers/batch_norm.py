@@ -19,7 +19,7 @@ _microbatches: contextvars.ContextVar[int] = contextvars.ContextVar("microbatche
 
 
 @contextlib.contextmanager
-def one_of(microbatches: int) -> Iterator[None]:
+def microbatch_of(microbatches: int) -> Iterator[None]:
     """The batch of everything traced inside is one of so many microbatches: parts by `train.step.cut`."""
     token = _microbatches.set(microbatches)
     try:

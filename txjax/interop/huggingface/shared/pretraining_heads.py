@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.rules import Form, Rule, linear, norm
+from txjax.interop.huggingface.rules import Rule, TensorLayout, linear, norm
 from txjax.interop.huggingface.shared.encoder_heads import HeadFormat, Tensors
 from txjax.nn import Head, MaskedTokens, NextSentence, PlainMaskedTokens, ReplacedTokens
 
 # The class "the second sentence follows" is the first one there and the last one here.
-_REVERSED = Form(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
-_REVERSED_BIAS = Form(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
+_REVERSED = TensorLayout(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
+_REVERSED_BIAS = TensorLayout(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Masked(HeadFormat):
     activation: str | None = None
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(tie_word_embeddings=True)
+        options.require(tie_word_embeddings=True)
         if self.activation and options.activation("hidden_act", self.activation) != self.activation:
             expected = f"{self.activation!r}, that of the reference's head"
             raise options.refuse("hidden_act", expected, options.values["hidden_act"])
@@ -48,8 +48,8 @@ class Masked(HeadFormat):
         return [*linear(self.transform, "transform"), *norm(self.norm, "norm_transform"), bias]
 
     def copies(self, table: str) -> dict[str, str]:
-        own = f"{self.decoder}.bias"
-        return {f"{self.decoder}.weight": table} | ({} if own == self.bias else {own: self.bias})
+        decoder_bias = f"{self.decoder}.bias"
+        return {f"{self.decoder}.weight": table} | ({} if decoder_bias == self.bias else {decoder_bias: self.bias})
 
     def outputs(self, output: Any) -> dict[str, jax.Array]:
         return {"logits": output[0].dense()}
@@ -112,7 +112,7 @@ class PlainMasked(HeadFormat):
     decoder: str
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(asm=False, tie_word_embeddings=True)
+        options.require(asm=False, tie_word_embeddings=True)
         return PlainMaskedTokens()
 
     def rules(self, head: Any) -> list[Rule]:

@@ -74,7 +74,7 @@ class Qwen3(Llama):
 
 def full_attention(options: Options) -> None:
     """Raises UserError for layers with a window."""
-    options.fixed(use_sliding_window=False)
+    options.require(use_sliding_window=False)
     kinds: list[Any] = options.get("layer_types", [])
     if any(kind != "full_attention" for kind in kinds):
         raise options.refuse("layer_types", "full_attention in all layers", kinds)

@@ -44,7 +44,7 @@ class Marian(EncoderDecoderFamily):
     unless_given = {"pad_token_id": 0, "decoder_start_token_id": 0, "forced_eos_token_id": None}
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
-        options.fixed(
+        options.require(
             is_encoder_decoder=True,
             is_decoder=False,
             normalize_before=False,
@@ -120,7 +120,7 @@ def _shared(options: Options) -> bool:
     """Whether source, target and output have one table; it is refused that only two of them do."""
     shared = options.get("share_encoder_decoder_embeddings", True)
     if shared:
-        options.fixed(tie_word_embeddings=True)
+        options.require(tie_word_embeddings=True)
     return shared
 
 

@@ -39,7 +39,7 @@ class ConvNeXt(Stages):
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         stem = model.stem.patch
         last = getattr(getattr(model.head, "pool", None), "norm", None) or model.norm
-        return self.named(model) | {
+        return self.architecture_entries(model) | {
             "hidden_sizes": [stage.width for stage in model.stages],
             "depths": [stage.depth for stage in model.stages],
             "num_stages": len(model.stages),
