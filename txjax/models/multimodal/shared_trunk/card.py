@@ -16,7 +16,7 @@ CARD = Card(
                 heads=2,
                 tasks={"images": Classes(CLASSES, MeanTokens()), "texts": Classes(CLASSES, MeanTokens())},
             ),
-            objectives={"Several": None},
+            objectives={"MultiTask": None},
             returns="what the head of the task gives",
             config="configs/multimodal/one_trunk.py",
         ),
