@@ -20,8 +20,8 @@ import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
+from txjax.models.sub_transformer import Part
 from txjax.models.text.bert.bert import Bert
-from txjax.models.transformer import Part
 from txjax.models.vision.max_vit.max_vit import MaxViTStem
 from txjax.models.vision.meta_former.meta_former import MetaFormer
 from txjax.models.vision.vit.vit import ViT

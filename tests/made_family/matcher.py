@@ -6,7 +6,6 @@ layers attend to the image's places.
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -35,7 +34,7 @@ from txjax.nn import (
     Memory,
     Mixer,
     PreNorm,
-    Window,
+    StackInputs,
     set_model_fields,
 )
 from txjax.parametrization import Scaling
@@ -114,12 +113,12 @@ class WithAttention(PreNorm):
         return super().branches + 1
 
     @nn.nowrap
-    def layers(self, context: LayerContext) -> dict[str, Callable[[jax.Array], jax.Array]]:
+    def layers(self, context: LayerContext) -> dict[str, tuple[nn.Module, LayerContext]]:
         assert self.attention
         names = "heads", "kv_heads", "initial", "residual_scale", "scaling"
         own = {name: getattr(self.attention, name) for name in names}
         attend = set_model_fields(self.first, "config.model.block.first", **own).clone(parent=self, name="before")
-        return {"before": lambda y: attend(y, context)} | super().layers(context)
+        return {"before": (attend, context)} | super().layers(context)
 
 
 class Matcher(Transformer, kw_only=True):
@@ -139,6 +138,10 @@ class Matcher(Transformer, kw_only=True):
     cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
     head: Head | None = dataclasses.field(default_factory=lambda: Classes(2, LastToken()))
 
+    @nn.nowrap
+    def cross_attention(self) -> CrossAttention:
+        return self.cross.clone(parent=None, name=None)
+
     @nn.compact
     def __call__(
         self,
@@ -152,8 +155,8 @@ class Matcher(Transformer, kw_only=True):
         positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
         drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
         x = Linear((self.width,), ("embed",), ("width",), **drawn, name="from_text")(text.features)
-        window, memory = Window(positions, positions, Mask.within(segments)), Memory(seen.features)
-        x = self.layers(x, window, train, memory, self.cross.clone(parent=None, name=None))
+        inputs = StackInputs(positions, positions, Mask.within(segments), train, Memory(seen.features))
+        x = self.end(self.layers(x, inputs), train)
         return self.read(Encoded(x, segments), self.head, train)
 
 

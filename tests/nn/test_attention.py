@@ -17,6 +17,7 @@ from txjax.nn import (
     RMSNorm,
     dot_product_attention,
 )
+from txjax.nn.stack import captures
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -168,7 +169,8 @@ def test_norms_of_queries_and_keys() -> None:
     params = variables(module, x, LayerContext())["params"]
     assert params["norm_query"]["scale"].shape == params["norm_key"]["scale"].shape == (4,)
     call_it = jax.jit(lambda params: module.apply({"params": params}, x, LayerContext(), mutable=[MAPS]))
-    out, maps = call_it(params)
+    with captures.attention_maps():
+        out, maps = call_it(params)
     query, key = (np.einsum("bld,dhk->blhk", x, params[name]["kernel"]) for name in ("query", "key"))
     query, key = (
         part / np.sqrt(np.square(part).mean(-1, keepdims=True)) * params[f"norm_{name}"]["scale"]

@@ -21,8 +21,8 @@ DRAWN: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Sc
 @pytest.mark.parametrize(
     ("module", "argument"),
     [
-        (MLP(**DRAWN), lambda train: train),
-        (GatedMLP(**DRAWN), lambda train: train),
+        (MLP(**DRAWN), lambda train: LayerContext(train=train)),
+        (GatedMLP(**DRAWN), lambda train: LayerContext(train=train)),
         (Attention(heads=2, **DRAWN), lambda train: LayerContext(train=train)),
     ],
     ids=["hidden layer", "gated hidden layer", "attention weights"],

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import softmax
 
 from txjax.models.vision.sam import DecomposedAttention, DecomposedWindowAttention
-from txjax.nn import Attention, Grid, GridAttention, Init, LayerContext, StridedWindows, WindowAttention, Windows
+from txjax.nn import Attention, Grid, GridAttention, Init, LayerContext, Mask, StridedWindows, WindowAttention, Windows
 from txjax.parametrization import Scaling
 
 from helpers.arrays import numbers, on_jax, variables
@@ -52,7 +52,7 @@ def test_a_prompt_is_in_every_window(name: str) -> None:
     kind, fields, windows, bias = KINDS[name]
     drawn: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
     attention = kind(heads=H, **fields, **drawn)
-    context = LayerContext(grid=GRID._replace(prefix=P), prompt=P)
+    context = LayerContext(Mask(prefix=P), grid=GRID._replace(prefix=P))
     made = variables(attention, X, context)
     found = np.asarray(jax.jit(lambda params: attention.apply(params, jnp.asarray(X), context))(on_jax(made)))
     params, segments = made["params"], windows.segments(1)

@@ -122,6 +122,6 @@ def test_one_more_pass_is_rematerialised() -> None:
 def test_checkpoint_names_do_not_change_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a policy the program's text equals that without names."""
     named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
-    for module in ("attention.attention", "layers.mlp", "stack.stack"):
+    for module in ("attention.mixer", "layers.mlp", "stack.stack"):
         monkeypatch.setattr(f"txjax.nn.{module}.checkpoint_name", lambda x, name: x)
     assert jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text() == named

@@ -70,7 +70,7 @@ def test_branches(kind: type[Block]) -> None:
         return RMSNorm().apply({"params": p[f"norm_{name}"]}, x)
 
     x = X
-    for name, args in (("attention", (LayerContext(),)), ("mlp", (False,))):
+    for name, args in (("attention", (LayerContext(),)), ("mlp", (LayerContext(),))):
         pre, post = x + part(name, norm(name, x), *args), norm(name, x + part(name, x, *args))
         x = pre if kind is PreNorm else post
     np.testing.assert_allclose(jax.jit(block.apply)(params, X, LayerContext()), x, atol=1e-6)
@@ -84,7 +84,9 @@ def test_layer_scale_and_a_single_branch() -> None:
     params = variables(block, X, LayerContext())
     p = params["params"]
     mixed = parts()["attention"].apply({"params": p["attention"]}, X, LayerContext())
-    inner = parts()["mlp"].apply({"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), False)
+    inner = parts()["mlp"].apply(
+        {"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), LayerContext()
+    )
     found = jax.jit(block.apply)(params, X, LayerContext())
     want = np.asarray(X) + np.asarray(p["scale_mlp"]) * np.asarray(inner)
     np.testing.assert_allclose(found, want, atol=1e-6)

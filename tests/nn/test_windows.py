@@ -18,6 +18,7 @@ from txjax.nn import (
     Windows,
     merge_patches,
 )
+from txjax.nn.stack import captures
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -131,7 +132,8 @@ def test_a_small_grid_is_one_window_without_a_shift() -> None:
     context = LayerContext(grid=Grid(2, 3))
     made = variables(attention(side=5), x, context)
     assert made["params"]["table"].shape == (81, 2)
-    _, sown = attention(side=5, shift=2).apply(made, x, context, mutable=["attention_maps"])
+    with captures.attention_maps():
+        _, sown = attention(side=5, shift=2).apply(made, x, context, mutable=["attention_maps"])
     assert sown["attention_maps"]["weights"].shape == (4, 2, 4, 4)  # two windows of 2 x 2, the second one padded
 
 

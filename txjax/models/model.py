@@ -9,7 +9,8 @@ from flax.core import meta
 
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
 from txjax.nn.adapters import Adapter
-from txjax.nn.parameters.adapter_hooks import adapted, check_adapted
+from txjax.nn.adapters.interceptor import adapter_applied
+from txjax.nn.parameters.active_adapter import check_adapted
 from txjax.nn.parameters.quantized_kernels import QuantizedKernels, storing
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
@@ -38,7 +39,7 @@ class Model(nn.Module, kw_only=True):
     @nn.nowrap
     def apply(self, *args: Any, **kwargs: Any) -> Any:
         """Flax's `apply`, with the adapter: a model inside a model is not applied, so only the whole model's counts."""
-        with adapted(self.adapter):
+        with adapter_applied(self.adapter):
             return super().apply(*args, **kwargs)
 
     @nn.nowrap
@@ -54,7 +55,7 @@ class Model(nn.Module, kw_only=True):
                     hint = f"set config.model.{field}: its `paths` choose parts of all models inside"
                     raise UserError(f"{path}.{field}", "None", type(value).__name__, hint=hint)
         begin_call()
-        with adapted(self.adapter) as offered, storing(self.storage):
+        with adapter_applied(self.adapter) as offered, storing(self.storage):
             drawn = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
             params = flat_paths(drawn[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from txjax.axes import Axes
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.layers.linear import Linear, align, parameter
-from txjax.nn.parameters.adapter_hooks import path_of
+from txjax.nn.parameters.active_adapter import path_of
 from txjax.parametrization import Scaling, role_of
 from txjax.types import UserError, config_field
 

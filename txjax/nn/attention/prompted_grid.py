@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.windows import Windows
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.positions.positions import Grid
@@ -14,7 +14,7 @@ from txjax.nn.positions.positions import Grid
 def grid_alone(context: LayerContext) -> Grid | None:
     """The grid of the patches after an adapter's tokens; None if there are other tokens, such as a class token."""
     grid = context.grid
-    return None if grid is None or grid.prefix != context.prompt else grid._replace(prefix=0)
+    return None if grid is None or grid.prefix != context.mask.prefix else grid._replace(prefix=0)
 
 
 def cut_after_prompt(windows: Windows, x: Float[Array, "B L D"], prompt: int) -> Float[Array, "BW T D"]:

@@ -14,7 +14,6 @@ from txjax.axes import DEPTHWISE, Names
 from txjax.nn.conv import conv_gradients as convolution
 from txjax.nn.conv import depthwise
 from txjax.nn.layers.linear import align, gather_and_apply, parameter, scale
-from txjax.nn.parameters.adapter_hooks import add_adapter, enter_adapter
 from txjax.nn.parameters.init import Init
 from txjax.parametrization import Scaling, role
 from txjax.types import UserError, config_field
@@ -76,7 +75,6 @@ class Conv(nn.Module):
         if inputs % self.groups or features % self.groups:
             channels = f"{inputs} inputs and {features} features"
             raise UserError("conv.groups", f"a divisor of {channels}", self.groups)
-        x = enter_adapter(self, x) if self.adapts() else x
         own = inputs // self.groups
         taps = math.prod(self.size)
         in_axes = ("taps",) * rank + (DEPTHWISE if own == 1 < self.groups else self.in_axis,)
@@ -89,18 +87,12 @@ class Conv(nn.Module):
         y = scale(y, self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, (features,), tuple(self.axes)), y)
-        y = y if dtype is None else y.astype(dtype)
-        return add_adapter(self, x, y) if self.adapts() else y
+        return y if dtype is None else y.astype(dtype)
 
     @nn.nowrap
     def prepare(self, kernel: jax.Array) -> jax.Array:
         """The kernel that is convolved, from the parameter: float32, of its shape."""
         return kernel
-
-    @nn.nowrap
-    def adapts(self) -> bool:
-        """Whether adapters find it."""
-        return self.groups == 1
 
     @nn.nowrap
     def _applied(self, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext, Mixer
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import Mixer
 from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.types import UserError, config_field

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.nn.layers.linear import Linear, parameter
-from txjax.nn.layers.mlp import MLP, GatedMLP
+from txjax.nn.layers.mlp import MLP, GatedMLP, TokenContext
 from txjax.nn.parameters.aux_outputs import sow_aux
 from txjax.nn.parameters.init import Init
 from txjax.parametrization import Scaling, role
@@ -190,9 +190,7 @@ class Experts(MLP):
     router_z: float = config_field(0.001, at_least=0)
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
-    ) -> Float[Array, "B L D"]:
+    def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
         assert self.initial and self.residual_scale and self.scaling
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
@@ -203,7 +201,7 @@ class Experts(MLP):
         probabilities = jax.nn.softmax(scores)
         gates, chosen = jax.lax.top_k(probabilities, self.top)
         gates = gates / gates.sum(-1, keepdims=True) if self.top > 1 else gates
-        real = jnp.broadcast_to(True if real is None else real, x.shape[:2])
+        real = jnp.broadcast_to(True if context.real is None else context.real, x.shape[:2])
         chosen = jnp.where(real[..., None], chosen, self.experts)  # padding is not routed
 
         def compute(rows: Rows) -> jax.Array:
@@ -211,7 +209,7 @@ class Experts(MLP):
                 size = self.hidden_size(width)
                 return _Linears(self.experts, size, ("embed", "mlp"), self.use_bias, **drawn, name=name)(rows)
 
-            hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
+            hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
             axes = ("mlp", "embed")
             down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual_scale, name="down")
             return down(rows._replace(x=hidden))

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.axes import Axes, Names
-from txjax.nn.parameters.adapter_hooks import add_adapter, enter_adapter, inside_adapter
+from txjax.nn.parameters.active_adapter import inside_adapter
 from txjax.nn.parameters.init import Init
 from txjax.nn.parameters.kernel_gradient import kernel_gradient
 from txjax.nn.parameters.parameter_order import record_parameter
@@ -214,7 +214,6 @@ class Linear(nn.Module):
         self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Product | None = None
     ) -> Float[Array, "..."]:
         """[..., *in] -> [..., *features] in `dtype`. If None, in the dtype of x. `product`: see `project`."""
-        x = enter_adapter(self, x)
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))
@@ -224,4 +223,4 @@ class Linear(nn.Module):
         y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
-        return add_adapter(self, x, y)
+        return y

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import flax.linen as nn
 import jax
@@ -31,6 +31,18 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "relu_squared": lambda x: jnp.square(jax.nn.relu(x)),
     "silu": jax.nn.silu,
 }
+
+
+class TokenContext(Protocol):
+    """What an MLP is given beside its tokens, such as a `LayerContext`."""
+
+    @property
+    def train(self) -> bool:
+        """Whether dropout is active."""
+
+    @property
+    def real(self) -> Bool[Array, "#B L"] | None:
+        """Which tokens are not padding. If None, all are real."""
 
 
 class MLP(nn.Module):
@@ -63,10 +75,8 @@ class MLP(nn.Module):
         return ACTIVATIONS[self.activation](enter("up"))
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
-    ) -> Float[Array, "B L D"]:
-        """The output, shape and dtype of x; dropout if `train`. `real`: tokens that are not padding. If None, all."""
+    def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
+        """The output, shape and dtype of x."""
         assert self.initial and self.residual_scale and self.scaling
         drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
         inside = (self.hidden_size(x.shape[-1]),)
@@ -74,7 +84,7 @@ class MLP(nn.Module):
         def enter(name: str) -> jax.Array:
             return checkpoint_name(Linear(inside, ("mlp",), **drawn, name=name)(x), "hidden")
 
-        hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
+        hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
         down = Linear(x.shape[-1:], ("embed",), in_axes=("mlp",), **drawn, scale=self.residual_scale, name="down")
         return checkpoint_name(down(hidden), "mlp")
 

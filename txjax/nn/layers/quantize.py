@@ -10,7 +10,7 @@ import jax
 from jax.typing import DTypeLike
 
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.adapter_hooks import inside_adapter
+from txjax.nn.parameters.active_adapter import inside_adapter
 from txjax.patterns import matches_path
 from txjax.types import UserError, config_field, require
 

@@ -1,9 +1,10 @@
-"""Initialisers of kernels: a standard deviation from the fans, and a factor for the ends of residual branches."""
+"""What a model sets in its parts: initialisers of kernels, and a factor for the ends of residual branches."""
 
 import dataclasses
+from typing import Any
 
 from txjax.parametrization import Role, Scaling
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -50,3 +51,15 @@ class GPT2(Normal):
 
     def residual_scale(self, branches: int) -> float:
         return branches**-0.5
+
+
+def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
+    """A copy of a module, without a parent, with the fields that the model sets.
+
+    Raises:
+      UserError: the config sets one of them at `where` too.
+    """
+    for name in fields:
+        if (value := getattr(template, name)) is not None:
+            raise UserError(f"{where}.{name}", "nothing: the model sets it from its own fields", value)
+    return template.clone(parent=None, name=None, **fields)

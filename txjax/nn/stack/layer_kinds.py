@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import errors, traverse_util
 from flax.core import meta
 
-from txjax.nn.parameters.adapter_hooks import applied_at
+from txjax.nn.parameters.active_adapter import applied_at
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, needs_barriers
 from txjax.types import PyTree, UserError
@@ -22,6 +22,17 @@ _BY_LAYER = (
     "layer_inputs",
     *AUX_COLLECTIONS,
 )  # what each layer has for itself
+
+
+def check_turns(depth: int, kinds: int, groups: int) -> None:
+    """Raises UserError if the depth is not a multiple of the kinds of layers, and of the sets of parameters."""
+    if depth % kinds:
+        raise UserError("config.model.depth", f"a multiple of the {kinds} kinds of layers", depth)
+    if depth % groups:
+        raise UserError("config.model.stack.groups", f"a divisor of the depth {depth}", groups)
+    if groups < depth and (depth // groups) % kinds:
+        expected = f"groups of a multiple of the {kinds} kinds of layers"
+        raise UserError("config.model.stack.groups", expected, groups)
 
 
 def take_turns(

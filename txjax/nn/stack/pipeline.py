@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
-from txjax.nn.parameters.adapter_hooks import applied_at
+from txjax.nn.parameters.active_adapter import applied_at
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, checkpoint_name, needs_barriers
 from txjax.sharding import constrain

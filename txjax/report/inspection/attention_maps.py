@@ -6,6 +6,7 @@ import jax
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import MAPS
+from txjax.nn.stack import captures
 from txjax.types import PyTree, UserError, flat_paths
 
 
@@ -28,8 +29,9 @@ def sown_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str
       variables: as of `model.init`.
       inputs: the model's arguments, as of an objective's `inputs`.
     """
-    _, seen = model.apply(variables, **inputs, train=False, mutable=[MAPS])
-    found = flat_paths(seen.get(MAPS, {}))
+    with captures.attention_maps():
+        _, state = model.apply(variables, **inputs, train=False, mutable=[MAPS])
+    found = flat_paths(state.get(MAPS, {}))
 
     def windows(path: str) -> jax.Array | None:
         tokens = found.get(f"{path}/windows")

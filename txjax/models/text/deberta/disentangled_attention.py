@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.kernels.mask import Mask
 from txjax.types import UserError, config_field
 
@@ -89,7 +90,6 @@ class DisentangledAttention(Attention):
         scores = (by_key + by_query) * query.content.shape[-1] ** -0.5
         return scores if context.bias is None else scores + context.bias
 
-    @nn.nowrap
     def attend(
         self,
         query: Any,
@@ -98,9 +98,8 @@ class DisentangledAttention(Attention):
         mask: Mask,
         bias: Float[Array, "#B H L S"] | None,
         dropout: Callable[[jax.Array], jax.Array] | None,
-        shared: Float[Array, "1 n M"] | None = None,
     ) -> Float[Array, "B L H K"]:
-        return super().attend(query.content, key.content, value, mask, bias, dropout, shared)
+        return super().attend(query.content, key.content, value, mask, bias, dropout)
 
 
 def by_offset(x: Float[Array, "B H L R"]) -> Float[Array, "B H L L"]:

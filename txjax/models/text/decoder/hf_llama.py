@@ -20,7 +20,7 @@ from txjax.nn import (
     RotaryScaling,
     Tied,
 )
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 # Their `rope_type`: our class, and their names of its fields.
 _SCALINGS: dict[str, tuple[type[RotaryScaling], dict[str, str]]] = {

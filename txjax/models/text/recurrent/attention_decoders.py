@@ -8,8 +8,8 @@ from jaxtyping import Array, Bool, Float
 from txjax.models.text.recurrent.alignment import Alignment, Annotations
 from txjax.models.text.recurrent.cells import Cell
 from txjax.models.text.recurrent.recurrent_scan import Recurrent, over_positions, unless_padding
-from txjax.nn.attention.attention import MAPS
 from txjax.nn.attention.cache import keep_in_cache
+from txjax.nn.attention.mixer import MAPS
 
 Read = tuple[Float[Array, "B L D"], Float[Array, "B L C"], Float[Array, "B L S"]]  # states, contexts, weights
 

@@ -1,14 +1,13 @@
 """A convolutional image classifier."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.model import Model
 from txjax.nn import BatchNorm, Conv, Encoded, Grid, Head, HeadContext, Normal
-from txjax.nn.parameters.adapter_hooks import enter_image
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -57,6 +56,8 @@ class ConvNet(Model, kw_only=True):
       norm: a template for all norms.
     """
 
+    takes_pixels: ClassVar[bool] = True
+
     width: int = config_field(at_least=1)
     depth: int = config_field(at_least=1)
     stages: int = config_field(2, at_least=1)
@@ -71,7 +72,7 @@ class ConvNet(Model, kw_only=True):
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a ConvNet", got)
         drawn: dict[str, Any] = {"initial": self.initial, "scaling": scaling}
-        x = constrain(enter_image(self, image).astype(self.dtype), "batch")
+        x = constrain(image.astype(self.dtype), "batch")
         x = Conv((self.width,), in_axis="pixels", padding=(1, 1), use_bias=False, **drawn, name="stem")(x)
         x = nn.relu(self.norm.clone(parent=self, name="norm_stem")(x, train))
         for stage in range(self.stages):

@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import PROJECTIONS, Attention, LayerContext
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.layers.batch_norm import BatchNorm

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.transformer import Part
-from txjax.models.vision.patch_encoder import PatchEncoder, token_positions
-from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
+from txjax.models.sub_transformer import Part
+from txjax.models.vision.vit.vit import PatchEncoder, token_positions
+from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, StackInputs, align, parameter
 from txjax.types import UserError, config_field
 
 
@@ -44,7 +44,8 @@ class PatchDecoder(Part, kw_only=True):
             x = jnp.concatenate([x[:, : self.grid.prefix], seen], 1)
         positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
         x = self.positions.add(x, positions, self.grid)
-        x = self.layers(x, Window(positions, positions, grid=self.grid), train)[:, self.grid.prefix :]
+        x = self.layers(x, StackInputs(positions, positions, train=train, grid=self.grid))
+        x = self.end(x, train)[:, self.grid.prefix :]
         return Linear((self.pixels,), ("pixels",), **drawn, name="out")(x, jnp.float32)
 
 

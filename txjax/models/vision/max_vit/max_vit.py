@@ -7,7 +7,6 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.hierarchical import Hierarchical, StageLayers
-from txjax.models.transformer import without_prompt
 from txjax.models.vision.max_vit.mb_conv import MBConv
 from txjax.models.vision.max_vit.multi_axis import MultiAxis
 from txjax.nn import (
@@ -16,16 +15,14 @@ from txjax.nn import (
     BatchNorm,
     Block,
     Conv,
-    CrossAttention,
     Downsampling,
     Grid,
     GridAttention,
     LayerNorm,
-    Memory,
     Mixer,
     Norm,
     Stack,
-    Window,
+    StackInputs,
     WindowAttention,
     padded_image,
     quantized,
@@ -75,16 +72,8 @@ class MaxViTStage(StageLayers, kw_only=True):
     conv: MBConv
     grid_attention: Mixer
 
-    @nn.nowrap
-    def stream(
-        self,
-        x: Float[Array, "B L D"],
-        window: Window,
-        train: bool,
-        memory: Memory | None = None,
-        cross: CrossAttention | None = None,
-    ) -> Float[Array, "B L D"]:
-        x, context = self.entered(x, window, train, memory)
+    def layers(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B L D"]:
+        x, context = self.begin(x, inputs)
         assert self.stack.fractions is not None
         first, last = self.stack.fractions
         second = first + (last - first) / max(self.depth - 1, 1)
@@ -93,7 +82,7 @@ class MaxViTStage(StageLayers, kw_only=True):
             x = self.part("first", 1, (first, first), None)(x, context)
             if self.depth > 1:
                 x = self.part("layers", self.depth - 1, (second, last), conv)(x, context)
-            return without_prompt(x, context)
+            return x
 
     @nn.nowrap
     def part(self, name: str, depth: int, fractions: tuple[float, float], conv: MBConv | None) -> Stack:
@@ -103,9 +92,9 @@ class MaxViTStage(StageLayers, kw_only=True):
         return stack.clone(parent=self, name=name, fractions=fractions)
 
     @nn.nowrap
-    def blocks(self, cross: CrossAttention | None = None) -> Block:
+    def blocks(self) -> Block:
         """A layer without an `MBConv`."""
-        made = super().blocks(cross)
+        made = super().blocks()
         if not isinstance(made, MultiAxis):
             hint = "layers of one kind, which has both attentions"
             raise UserError("config.model.block", "MultiAxis() with one attention", type(made).__name__, hint=hint)

@@ -6,7 +6,7 @@ from typing import Any
 import flax.linen as nn
 from jaxtyping import Array, Bool, Float
 
-from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling

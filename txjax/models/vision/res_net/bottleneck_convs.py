@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.models.vision.res_net.standardized_conv import StandardizedConv
-from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling

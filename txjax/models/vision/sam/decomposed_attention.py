@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.prompted_grid import bias_after_prompt, grid_alone
 from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.layers.linear import parameter, scale
@@ -41,7 +42,7 @@ class DecomposedAttention(Attention):
         self, query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], context: LayerContext
     ) -> Float[Array, "B H L L"]:
         assert self.scaling
-        extent, query = self.extent(context), query[:, context.prompt :]
+        extent, query = self.extent(context), query[:, context.mask.prefix :]
         image = query.astype(jnp.float32).reshape(len(query), *extent, *query.shape[2:])
         of_rows, of_columns = (
             self.vectors(name, size, query.shape[-1]) for name, size in zip(("rows", "columns"), extent, strict=True)
@@ -51,7 +52,7 @@ class DecomposedAttention(Attention):
         length = query.shape[1]
         # Under muP scores scale by 1 / K: the query has half of that factor, the kernel's 1 / sqrt(K) the other half.
         own = scale((by_row + by_column).reshape(len(query), -1, length, length), self.scaling.attention())
-        return bias_after_prompt(own, context.prompt)
+        return bias_after_prompt(own, context.mask.prefix)
 
     @nn.nowrap
     def vectors(self, name: str, size: int, width: int) -> Float[Array, "S S K"]:

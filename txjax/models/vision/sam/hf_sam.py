@@ -30,7 +30,7 @@ from txjax.nn import (
     PreNormWithoutFinal,
     head_size,
 )
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.types import PyTree
 
 _FOURIER = "shared_image_embedding.positional_embedding"

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from txjax.models.transformer import Part
+from txjax.models.sub_transformer import Part
 from txjax.models.vision.sam.two_way import FirstTokens, TwoWay, reading
 from txjax.models.vision.sam.upsampling import Upsampling
 from txjax.nn import (
@@ -19,7 +19,7 @@ from txjax.nn import (
     Memory,
     PostNorm,
     PostNormAttention,
-    Window,
+    StackInputs,
     parameter,
 )
 from txjax.nn.layers.linear import scale
@@ -74,12 +74,12 @@ class MaskDecoder(Part, kw_only=True):
 
         numbers = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
         segments = jnp.pad(real.astype(jnp.int32), ((0, 0), (len(own), 0)), constant_values=1)
-        window = Window(numbers, numbers, Mask.within(segments), added=tokens)
         memory = Memory(added=positions)
+        inputs = StackInputs(numbers, numbers, Mask.within(segments), train, memory, added=tokens)
         streams = tokens, image.reshape(batch, rows * columns, width)
-        given, (tokens, patches) = tokens, self.stream(streams, window, train, memory, self.cross)
+        given, (tokens, patches) = tokens, self.layers(streams, inputs)
         context = reading(LayerContext(memory=memory, train=train, added=given), patches)
-        tokens = self.reader(self.cross).clone(parent=self, name="final", _deep_clone=True)(tokens, context)
+        tokens = self.reader().clone(parent=self, name="final", _deep_clone=True)(tokens, context)
 
         activation = ACTIVATIONS[self.upscale_activation]
         fine = Upsampling(width // 4, **drawn, name="upscale_1")(patches.reshape(image.shape))
@@ -94,24 +94,24 @@ class MaskDecoder(Part, kw_only=True):
         return scale(logits, self.layer_scaling().multiplier(Role.OUTPUT)), ious.astype(jnp.float32)
 
     @nn.nowrap
-    def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:
+    def blocks(self) -> Block | tuple[Block, ...]:
         """All layers, which are of two kinds: the first one's tokens have no residual."""
-        tokens = self.half(cross)
-        image, fields = self.reader(cross), {name: getattr(tokens, name) for name in SHARED}
+        tokens = self.half()
+        image, fields = self.reader(), {name: getattr(tokens, name) for name in SHARED}
         first = TwoWay(tokens=FirstTokens(**fields), image=image)
         return (first, *(TwoWay(tokens=tokens, image=image) for _ in range(self.depth - 1)))
 
     @nn.nowrap
-    def half(self, cross: CrossAttention | None) -> Block:
+    def half(self) -> Block:
         """The tokens' half of a layer."""
-        made = super().blocks(cross)
+        made = super().blocks()
         if type(made) is not PostNorm:
             got = type(self.block).__name__ if isinstance(made, Block) else "several attentions"
             raise UserError("config.model.block", "PostNorm() with one attention", got)
         return made
 
     @nn.nowrap
-    def reader(self, cross: CrossAttention | None) -> PostNormAttention:
+    def reader(self) -> PostNormAttention:
         """A block that reads the other stream."""
-        fields = {name: getattr(self.half(cross), name) for name in SHARED}
+        fields = {name: getattr(self.half(), name) for name in SHARED}
         return PostNormAttention(**fields | {"attention": fields["cross"], "cross": None})

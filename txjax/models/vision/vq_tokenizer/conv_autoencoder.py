@@ -1,14 +1,13 @@
 """An encoder of images to a grid of features by convolutions, and its decoder."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn import CODE_SIZE, Conv, Norm
-from txjax.nn.parameters.adapter_hooks import enter_image
 from txjax.sharding import constrain
 
 
@@ -75,11 +74,11 @@ class ConvEncoder(ConvStages):
     Parameters: `stem`, `stage{i}_block{j}`, `middle_block{j}`, `norm_final`, `out`.
     """
 
+    takes_pixels: ClassVar[bool] = True
+
     @nn.compact
     def __call__(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w F"]:
-        x = Conv((self.widths[0],), in_axis="pixels", use_bias=False, **self.conv, name="stem")(
-            enter_image(self, image)
-        )
+        x = Conv((self.widths[0],), in_axis="pixels", use_bias=False, **self.conv, name="stem")(image)
         for stage, width in enumerate(self.widths):
             x = nn.avg_pool(x, (2, 2), (2, 2)) if stage else x
             x = self.blocks(f"stage{stage}", width, x, train)
