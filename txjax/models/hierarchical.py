@@ -23,10 +23,9 @@ from txjax.nn import (
     PatchEmbedding,
     PatchMerging,
     StackInputs,
-    head_size,
     set_model_fields,
 )
-from txjax.parametrization import Scaling
+from txjax.parametrization import Scaling, head_size
 from txjax.types import UserError, config_field, near_misses
 
 

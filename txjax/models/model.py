@@ -10,8 +10,9 @@ from flax.core import meta
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
 from txjax.nn.adapters import Adapter
 from txjax.nn.adapters.interceptor import adapter_applied
+from txjax.nn.layers.stored_kernels import storing
 from txjax.nn.parameters.active_adapter import check_adapted
-from txjax.nn.parameters.quantized_kernels import QuantizedKernels, storing
+from txjax.nn.parameters.quantized_kernels import QuantizedKernels
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
 from txjax.types import UserError, config_field, flat_paths
@@ -39,6 +40,8 @@ class Model(nn.Module, kw_only=True):
     @nn.nowrap
     def apply(self, *args: Any, **kwargs: Any) -> Any:
         """Flax's `apply`, with the adapter: a model inside a model is not applied, so only the whole model's counts."""
+        if self.adapter is None:
+            return super().apply(*args, **kwargs)
         with adapter_applied(self.adapter):
             return super().apply(*args, **kwargs)
 

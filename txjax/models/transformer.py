@@ -1,5 +1,6 @@
 """The base of models of one stack of layers."""
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -17,11 +18,10 @@ from txjax.nn import (
     Mixer,
     Stack,
     StackInputs,
-    head_size,
     quantized,
     set_model_fields,
 )
-from txjax.parametrization import Scaling
+from txjax.parametrization import Scaling, head_size
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError, config_field, near_misses
 
@@ -52,7 +52,7 @@ class Transformer(LayerTemplates, kw_only=True):
         Parameters: `layers/block`.
         """
         x, context = self.begin(x, inputs)
-        with quantized(self.quantize):
+        with quantized(self.quantize) if self.quantize else contextlib.nullcontext():
             return self.built_stack()(x, context)
 
     @nn.nowrap

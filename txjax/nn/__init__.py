@@ -7,11 +7,11 @@ from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.linear_attention import LinearAttention
 from txjax.nn.attention.memory import Memory
-from txjax.nn.attention.mixer import MAPS, Mixer, MultiHead, head_size, rotate
+from txjax.nn.attention.mixer import MAPS, Mixer, MultiHead, rotate
 from txjax.nn.attention.positioned import PositionedAttention, PositionedCrossAttention
 from txjax.nn.attention.stack_inputs import StackInputs
 from txjax.nn.attention.window_attention import GridAttention, WindowAttention
-from txjax.nn.attention.windows import StridedWindows, Windows, padded_image
+from txjax.nn.attention.windows import StridedWindows, Windows
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import (
     ConvEmbedding,
@@ -73,6 +73,7 @@ from txjax.nn.positions.positions import (
     Sinusoidal,
     Sinusoidal2D,
     T5Relative,
+    padded_image,
 )
 from txjax.nn.positions.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.block import Block, PostNorm, PreNorm

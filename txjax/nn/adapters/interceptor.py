@@ -50,12 +50,16 @@ class _Interceptor:
             "attention": {Stack.__call__: self.stack, Attention.attend: self.attention},
             "stack": {Block.__call__: self.layer},
         }
-        names = {"stack": {"layers": self.tokens, "read_source": self.layer}, "image": {"__call__": self.image}}
+        names: dict[str, dict[str, Call]] = {
+            "stack": {"layers": self.tokens, "read_source": self.layer},
+            "image": {"__call__": self.image},
+        }
         self.by_function = {function.__wrapped__: act for function, act in functions.get(adapter.of, {}).items()}
         self.by_name: dict[str, Call] = names.get(adapter.of, {})
 
     def __call__(self, call: Call, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
-        act = self.by_function.get(context.orig_method.func) or self.by_name.get(context.method_name)
+        function = context.orig_method.func  # type: ignore[attr-defined]  # of the method, overrides apart
+        act = self.by_function.get(function) or self.by_name.get(context.method_name)
         return call(*args, **options) if act is None else act(context.module, call, *args, **options)
 
     def product(self, module: Linear | Conv, call: Call, x: jax.Array, *args: Any, **options: Any) -> jax.Array:
@@ -69,8 +73,10 @@ class _Interceptor:
             return self.adapter.add(module, x, y)
 
     def convolution(self, module: Conv, call: Call, x: jax.Array, *args: Any, **options: Any) -> jax.Array:
-        """`product`, without groups."""
-        return (self.product if module.groups == 1 else _unchanged)(module, call, x, *args, **options)
+        """`product` for a kernel without groups that is convolved as it is."""
+        if module.groups > 1 or type(module).prepare is not Conv.prepare:
+            return call(x, *args, **options)
+        return self.product(module, call, x, *args, **options)
 
     def stack(self, stack: Stack, call: Call, *args: Any, **options: Any) -> Any:
         """The output of a stack, whose attentions find in `shared` what the adapter computes for all of them."""
@@ -125,7 +131,3 @@ class _Interceptor:
         with within_adapter():
             image = self.adapter.enter(module, image)
         return call(image, *args[1:], **{name: x for name, x in options.items() if name != "image"})
-
-
-def _unchanged(module: Any, call: Call, *args: Any, **options: Any) -> Any:
-    return call(*args, **options)

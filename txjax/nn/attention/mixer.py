@@ -13,7 +13,7 @@ from txjax.nn.layers.norms import Norm
 from txjax.nn.parameters.init import Init
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.nn.positions.positions import Rotation
-from txjax.parametrization import Scaling
+from txjax.parametrization import Scaling, head_size
 from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
@@ -27,13 +27,6 @@ def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array
     cos, sin = (part[:, :, None, :] for part in rotation)
     a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
-
-
-def head_size(width: int, heads: int, given: int | None = None) -> int:
-    """The size of one head. Raises UserError if `heads` doesn't divide `width`."""
-    if given is None and width % heads:
-        raise UserError("config.model.heads", f"a divisor of the width {width}", heads)
-    return given or width // heads
 
 
 class Mixer(nn.Module):

@@ -5,13 +5,12 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.patch import patchify
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.norms import Norm
 from txjax.nn.parameters.init import Init
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import Mixer
-from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
+from txjax.nn.positions.positions import padded_image
 from txjax.types import UserError, config_field
 
 

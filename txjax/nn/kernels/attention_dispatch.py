@@ -4,7 +4,6 @@
 """
 
 import contextlib
-import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.nn.kernels.splash import not_splash, splash
 from txjax.nn.kernels.tokamax import not_tokamax, tokamax
 from txjax.nn.parameters.remat import checkpoint_name
+from txjax.scoped import Scoped
 from txjax.sharding import constrain
 
 
@@ -45,18 +45,15 @@ KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
 _BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
 NAMED = ("reference", "tokamax")  # kernels that a config may name: they run on every platform
 
-_chosen: contextvars.ContextVar[list[Choice] | None] = contextvars.ContextVar("chosen", default=None)
+_chosen = Scoped[list[Choice] | None]("chosen", None)
 
 
 @contextlib.contextmanager
 def choices() -> Iterator[list[Choice]]:
     """The choices for all calls traced inside, in order; the list is filled while tracing."""
     chosen: list[Choice] = []
-    token = _chosen.set(chosen)
-    try:
+    with _chosen.within(chosen):
         yield chosen
-    finally:
-        _chosen.reset(token)
 
 
 def choose(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import flax.linen as nn
 import jax
@@ -33,6 +33,7 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@runtime_checkable
 class TokenContext(Protocol):
     """What an MLP is given beside its tokens, such as a `LayerContext`."""
 

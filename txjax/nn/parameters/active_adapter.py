@@ -1,12 +1,13 @@
 """The adapter of the model that is being traced: which modules it was offered, and where they are in the model."""
 
 import contextlib
-import contextvars
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import flax.linen as nn
+
+from txjax.scoped import Scoped
 
 
 @runtime_checkable
@@ -47,18 +48,9 @@ class _Active:
     inside: bool = False
 
 
-_active: contextvars.ContextVar[_Active | None] = contextvars.ContextVar("adapter", default=None)
+_active = Scoped[_Active | None]("adapter", None)
 _Call = tuple[AdapterProtocol, Iterable[str], Iterable[str]]  # an adapter, and what it was offered in a call
-_calls: contextvars.ContextVar[list[_Call] | None] = contextvars.ContextVar("adapted calls", default=None)
-
-
-@contextlib.contextmanager
-def _within(state: _Active | None) -> Iterator[None]:
-    token = _active.set(state)
-    try:
-        yield
-    finally:
-        _active.reset(token)
+_calls = Scoped[list[_Call] | None]("adapted calls", None)
 
 
 @contextlib.contextmanager
@@ -69,7 +61,7 @@ def adapted(adapter: AdapterProtocol) -> Iterator[set[str]]:
       The paths of all modules that could be adapted, complete after the call.
     """
     state = _Active(adapter)
-    with _within(state):
+    with _active.within(state):
         yield state.offered
 
 
@@ -85,31 +77,24 @@ def check_adapted(adapter: AdapterProtocol, offered: Iterable[str], params: Iter
 def checked_together() -> Iterator[None]:
     """For a model that is drawn by several calls, such as one a task: its adapter adapts something in one of them."""
     calls: list[_Call] = []
-    token = _calls.set(calls)
-    try:
+    with _calls.within(calls):
         yield
-    finally:
-        _calls.reset(token)
     offered = {path for _, paths, _ in calls for path in paths}
     params = {path for _, _, paths in calls for path in paths}
     for adapter, *_ in calls[:1]:
         adapter.check(offered, params)
 
 
-@contextlib.contextmanager
-def applied_at(path: tuple[str, ...]) -> Iterator[None]:
+def applied_at(path: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
     """For a module that is applied on its own inside a model: `path` is its path in the model."""
     state = _active.get()
-    with _within(state and dataclasses.replace(state, prefix=(*state.prefix, *path))):
-        yield
+    return _active.within(state and dataclasses.replace(state, prefix=(*state.prefix, *path)))
 
 
-@contextlib.contextmanager
-def within_adapter() -> Iterator[None]:
+def within_adapter() -> contextlib.AbstractContextManager[Any]:
     """For the modules of the active adapter itself, which it doesn't adapt."""
     state = _active.get()
-    with _within(state and dataclasses.replace(state, inside=True)):
-        yield
+    return _active.within(state and dataclasses.replace(state, inside=True))
 
 
 def inside_adapter() -> bool:

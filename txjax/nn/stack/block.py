@@ -87,7 +87,9 @@ class Block(nn.Module):
             if self.layer_scale is not None:
                 first = nn.initializers.constant(self.layer_scale)
                 y = y * align(parameter(self, f"scale_{name}", first, y.shape[-1:], ("embed",)), y)
-            y = scale(drop_path(self, y, self.drop_path, depth_fraction, context.train), factor)
+            if self.drop_path:
+                y = drop_path(self, y, self.drop_path, depth_fraction, context.train)
+            y = scale(y, factor)
             x = self.leave(name, x, y, normalise)
         return constrain(x, "batch", "length", "width")
 

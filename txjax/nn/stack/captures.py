@@ -10,6 +10,7 @@ import jax
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.mixer import MAPS
 from txjax.nn.kernels.reference_attention import attention_weights
+from txjax.nn.parameters.interception import is_call_of
 from txjax.nn.stack.block import Block
 
 LAYER_INPUTS = "layer_inputs"  # the collection of what is added to the stream before each layer
@@ -27,7 +28,7 @@ def layer_inputs() -> Iterator[None]:
 
     def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
         block, x = context.module, args[0] if args else None
-        captures = _is(context, Block.__call__) and not block.is_initializing()
+        captures = is_call_of(context, Block.__call__) and not block.is_initializing()
         if not captures or not isinstance(x, jax.Array):
             return call(*args, **options)
         x = block.perturb("stream", x, LAYER_INPUTS)
@@ -46,18 +47,13 @@ def attention_maps() -> Iterator[None]:
     """
 
     def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
-        if _is(context, Attention.attend) and not context.module.is_initializing():
+        if is_call_of(context, Attention.attend) and not context.module.is_initializing():
             query, key, _, mask, bias, _ = args
             _sow(context.module, MAPS, "weights", attention_weights(query, key, mask, bias))
         return call(*args, **options)
 
     with nn.intercept_methods(intercept):
         yield
-
-
-def _is(context: nn.module.InterceptorContext, method: Any) -> bool:
-    """Whether the function that is called is this one, and no override of it."""
-    return context.orig_method.func is method.__wrapped__  # type: ignore[attr-defined]
 
 
 def _sow(module: nn.Module, collection: str, name: str, x: jax.Array) -> None:

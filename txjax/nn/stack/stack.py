@@ -10,7 +10,6 @@ from txjax.nn.parameters.remat import REMAT, checkpoint_name, needs_barriers, re
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.layer_kinds import check_turns, take_turns
 from txjax.nn.stack.pipeline import Schedule, pipelined
-from txjax.nn.stack.stack_records import record_stack
 from txjax.sharding import num_shards
 from txjax.types import PyTree, UserError, config_field
 
@@ -72,8 +71,8 @@ class Stack(nn.Module):
         assert self.block is not None and self.depth is not None
         kinds = self.block if isinstance(self.block, tuple) else (self.block,)
         groups = self.groups or self.depth
-        check_turns(self.depth, len(kinds), groups)
-        record_stack(self.path, x, self.depth, kinds[0].branches, groups, self.rounds)
+        if len(kinds) > 1 or self.groups:
+            check_turns(self.depth, len(kinds), groups)
 
         def layer(
             block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.windows import Windows, padded_image
+from txjax.nn.attention.windows import Windows
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.layers.drop_path import drop_path
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.parameters.init import Init
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 

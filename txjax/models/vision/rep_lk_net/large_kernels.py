@@ -4,20 +4,19 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.grid_mixers import GridMixer
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.linear import Linear
-from txjax.nn.layers.mlp import ACTIVATIONS, MLP
+from txjax.nn.layers.mlp import ACTIVATIONS, MLP, TokenContext
 from txjax.nn.layers.norms import Norm
 from txjax.nn.parameters.init import Init
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.parametrization import Scaling
 from txjax.types import config_field
 
@@ -119,19 +118,17 @@ class NormedMLP(MLP):
     norm: Norm = dataclasses.field(default_factory=BatchNorm)
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
-    ) -> Float[Array, "B L D"]:
+    def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
         assert self.initial and self.residual_scale and self.scaling
         drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
         up = Linear((self.hidden_size(x.shape[-1]),), ("mlp",), **drawn, name="up")
         down = Linear(x.shape[-1:], ("embed",), ("mlp",), **drawn, scale=self.residual_scale, name="down")
 
         def normed(name: str, y: Float[Array, "B L F"], axis: str) -> Float[Array, "B L F"]:
-            return self.norm.clone(parent=self, name=f"norm_{name}").normalise(y, train, axis)
+            return self.norm.clone(parent=self, name=f"norm_{name}").normalise(y, context.train, axis)
 
         hidden = ACTIVATIONS[self.activation](normed("up", up(x), "mlp"))
-        return normed("down", down(nn.Dropout(self.dropout, deterministic=not train)(hidden)), "embed")
+        return normed("down", down(nn.Dropout(self.dropout, deterministic=not context.train)(hidden)), "embed")
 
 
 class LargeKernelStem(Downsampling):

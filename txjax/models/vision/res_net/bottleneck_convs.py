@@ -10,12 +10,11 @@ from jaxtyping import Array, Float
 
 from txjax.models.vision.res_net.standardized_conv import StandardizedConv
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.grid_mixers import GridMixer
 from txjax.nn.layers.norms import Norm
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError, config_field
 
 _NARROWER = 4  # the width over the channels of the 3 x 3

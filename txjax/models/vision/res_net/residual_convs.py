@@ -4,8 +4,7 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.vision.res_net.bottleneck_convs import Bottleneck, BottleneckDownsampling, largest_around
-from txjax.nn.attention.windows import padded_image
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import config_field
 
 
