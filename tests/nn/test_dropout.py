@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, Attention, GatedMLP, Init, LayerContext
-from txjax.parametrization import Scaling
+from txjax.nn import MLP, Attention, GatedMLP, KernelInit, LayerContext
 
 from helpers.arrays import numbers, variables
 
 RATE = 0.3
 X = jnp.asarray(numbers(4, 16, 8))
-DRAWN: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling(), "dropout": RATE}
+DRAWN: dict[str, Any] = {"kernel_init": KernelInit(), "dropout": RATE}
 
 
 @pytest.mark.parametrize(

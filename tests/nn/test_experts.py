@@ -11,9 +11,18 @@ import pytest
 from txjax import sharding
 from txjax.flops import count
 from txjax.models.text.decoder import Decoder
-from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, Experts, GatedExperts, Init, LayerContext, Mask, Routing
+from txjax.nn import (
+    AUX_COLLECTIONS,
+    Capacity,
+    Dropless,
+    Experts,
+    GatedExperts,
+    KernelInit,
+    LayerContext,
+    Mask,
+    Routing,
+)
 from txjax.objectives import NextToken
-from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -30,7 +39,7 @@ X = numbers(B, L, D)
 
 def mixture(kind: type[Experts] = Experts, **fields: Any) -> Experts:
     sizes = {"experts": E, "top": K, "hidden": F, "activation": "relu"}
-    return kind(initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes | fields)
+    return kind(kernel_init=KernelInit(), **sizes | fields)
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

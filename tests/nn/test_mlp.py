@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from flax.core import meta
 
-from txjax.nn import ACTIVATIONS, MLP, GatedMLP, Init, LayerContext
-from txjax.parametrization import Scaling
+from txjax.nn import ACTIVATIONS, MLP, GatedMLP, KernelInit, LayerContext
 
 from helpers.arrays import call, numbers, variables
 
@@ -32,7 +31,7 @@ def test_activations(name: str) -> None:
 @pytest.mark.parametrize("gated", [False, True])
 def test_formula(gated: bool) -> None:
     kind = GatedMLP if gated else MLP
-    mlp = kind(hidden=5, activation="silu", initial=Init(), residual_scale=1.0, scaling=Scaling())
+    mlp = kind(hidden=5, activation="silu", kernel_init=KernelInit())
     params = variables(mlp, X, LayerContext())
     p = params["params"]
     act = np.vectorize(BY_HAND["silu"])
@@ -49,7 +48,7 @@ def test_hidden_sizes() -> None:
 
 
 def test_dropout_and_branch_scale() -> None:
-    mlp = MLP(hidden=64, dropout=0.5, use_bias=False, initial=Init(), residual_scale=0.25, scaling=Scaling())
+    mlp = MLP(hidden=64, dropout=0.5, use_bias=False, kernel_init=KernelInit(residual_scale=0.25))
     params = meta.unbox(
         jax.jit(lambda key: mlp.init(key, jnp.ones((1, 1, 64)), LayerContext()))(jax.random.key(1, impl="rbg"))
     )

@@ -18,7 +18,7 @@ from txjax.models.text.encoder_decoder.encoder_decoder import t5
 from txjax.nn import (
     Alibi,
     Attention,
-    Init,
+    KernelInit,
     LayerContext,
     Mask,
     NoPositions,
@@ -30,7 +30,7 @@ from txjax.nn import (
 )
 from txjax.nn.adapters import DeepPrompt, MLPPrefix, Prefix, Prompt, merge
 from txjax.nn.adapters.interceptor import adapter_applied
-from txjax.parametrization import MuP, Scaling, scaling_by_path
+from txjax.parametrization import MuP, scaling_by_path
 
 from helpers.arrays import numbers, shapes, variables
 
@@ -108,7 +108,7 @@ def test_deep_prompts_replace_the_outputs_of_the_last_layers() -> None:
 
 def test_a_prefix_is_keys_and_values_before_all_others() -> None:
     """The softmax over both, under masks and biases, where key heads are shared."""
-    attention = Attention(heads=2, kv_heads=1, initial=Init(), residual_scale=1.0, scaling=Scaling(), use_bias=False)
+    attention = Attention(heads=2, kv_heads=1, kernel_init=KernelInit(), use_bias=False)
     bias = jnp.asarray(numbers(1, 2, L, L))
     context = LayerContext(Mask.within(PACKED, causal=True), bias)
     with adapter_applied(Prefix(paths=".*", length=P)):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from txjax.models.text.deberta import apply_again
-from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack
+from txjax.nn import MLP, REMAT, Attention, KernelInit, LayerContext, PreNorm, RMSNorm, Stack
 from txjax.parametrization import Scaling
 
 from helpers.arrays import numbers, variables
@@ -37,7 +37,7 @@ KEY = {"dropout": jax.random.key(0, impl="rbg")}
 
 
 def loss(remat: str, unroll: int | None = 1, depth: int = DEPTH) -> Any:
-    drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    drawn = {"kernel_init": KernelInit()}
     attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
     block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
     stack = Stack(block=block, depth=depth, remat=remat, unroll=unroll)

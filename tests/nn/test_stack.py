@@ -16,7 +16,7 @@ from txjax.nn import (
     Attention,
     Block,
     CrossAttention,
-    Init,
+    KernelInit,
     LayerContext,
     LayerNorm,
     Mask,
@@ -46,7 +46,7 @@ X = jnp.asarray(numbers(2, 3, 4))
 
 
 def parts(**fields: Any) -> dict[str, Any]:
-    drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    drawn = {"kernel_init": KernelInit()}
     return {
         "attention": Attention(heads=2, **drawn),
         "mlp": MLP(**drawn),
@@ -96,7 +96,7 @@ def test_layer_scale_and_a_single_branch() -> None:
 
 
 def test_cross_attention_reads_the_memory() -> None:
-    block = PreNorm(**parts(cross=CrossAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())))
+    block = PreNorm(**parts(cross=CrossAttention(heads=2, kernel_init=KernelInit())))
     memory = jnp.asarray(numbers(2, 5, 4, seed=1))
     hidden = Mask(allowed=jnp.asarray([True, True, False, False, False])[None, None, None])
     context = LayerContext(memory=Memory(memory, hidden))
@@ -160,7 +160,7 @@ def test_stochastic_depth_drops_whole_branches() -> None:
     examples = 1000
     rate = 0.5
     depth = 3
-    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual_scale=1.0, scaling=Scaling())), drop_path=rate)
+    block = PreNorm(**parts(mlp=MLP(kernel_init=KernelInit())), drop_path=rate)
     params = variables(block, X[:1], LayerContext())
     x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))
     for layer in range(depth):
@@ -238,7 +238,7 @@ def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | 
 
 
 def window(size: int | None) -> Attention:
-    return Attention(heads=2, window=size, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    return Attention(heads=2, window=size, kernel_init=KernelInit())
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ class Hierarchical(LayerTemplates, kw_only=True):
     @nn.nowrap
     def entrance_fields(self, number: int) -> dict[str, Any]:
         """What the model sets in the entrance of a stage."""
-        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
+        fields = {"kernel_init": self.kernel_init, "norm": self.norm.clone(parent=None)}
         return fields | {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
 
     @nn.nowrap

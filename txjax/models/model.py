@@ -7,7 +7,7 @@ from typing import Any
 import flax.linen as nn
 from flax.core import meta
 
-from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
+from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, KernelInit, MeanTokens, Pool, begin_call
 from txjax.nn.adapters import Adapter
 from txjax.nn.adapters.interceptor import adapter_applied
 from txjax.nn.layers.stored_kernels import storing
@@ -101,6 +101,11 @@ class Model(nn.Module, kw_only=True):
     def layer_scaling(self) -> Scaling:
         """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
+
+    @property
+    def kernel_init(self) -> KernelInit:
+        """How kernels are drawn that are not a layer's."""
+        return KernelInit(self.initial, self.layer_scaling())
 
     @nn.nowrap
     def for_task(self, task: str) -> Any:

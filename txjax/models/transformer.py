@@ -21,6 +21,7 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError, config_field, near_misses
@@ -110,10 +111,10 @@ class Transformer(LayerTemplates, kw_only=True):
             raise UserError("config.model.parametrization", "MuP() or Standard() for this block", got, hint=hint)
         branches = self.block.clone(parent=None, name=None, cross=cross).branches
         residual_scale = self.initial.residual_scale(branches * round(self.depth / scaling.depth))
-        drawn = {"initial": self.initial, "residual_scale": residual_scale, "scaling": scaling}
+        kernel_init = KernelInit(self.initial, scaling, residual_scale)
 
         def mixer(template: Mixer, where: str) -> Mixer:
-            return set_model_fields(template, where, heads=self.heads, kv_heads=self.kv_heads, **drawn)
+            return set_model_fields(template, where, heads=self.heads, kv_heads=self.kv_heads, kernel_init=kernel_init)
 
         made = [
             set_model_fields(
@@ -121,7 +122,7 @@ class Transformer(LayerTemplates, kw_only=True):
                 "config.model.block",
                 attention=mixer(attention, "config.model.attention"),
                 cross=None if cross is None else mixer(cross, "config.model.cross"),
-                mlp=set_model_fields(self.mlp, "config.model.mlp", **drawn),
+                mlp=set_model_fields(self.mlp, "config.model.mlp", kernel_init=kernel_init),
                 norm=self.norm.clone(parent=None, name=None),
                 dropout=self.dropout,
                 scaling=scaling,

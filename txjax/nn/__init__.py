@@ -58,7 +58,7 @@ from txjax.nn.layers.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.layers.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
 from txjax.nn.layers.quantize import Quantize, quantized
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS, sow_aux
-from txjax.nn.parameters.init import GPT2, Init, Normal, Xavier, set_model_fields
+from txjax.nn.parameters.init import GPT2, Init, KernelInit, Normal, Xavier, set_model_fields
 from txjax.nn.parameters.parameter_order import begin_call, record_parameters
 from txjax.nn.parameters.quantized_kernels import QuantizedKernels, dequantized, parameter_sizes, stored_parts
 from txjax.nn.parameters.remat import REMAT, Remat, checkpoint_name

@@ -13,6 +13,7 @@ from txjax.axes import Axes
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.layers.linear import Linear, align, parameter
 from txjax.nn.parameters.active_adapter import path_of
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, role_of
 from txjax.types import UserError, config_field
 
@@ -40,17 +41,18 @@ class ProjectedRows(nn.Module):
 
     Attributes:
       features: G, K.
-      own: fields of the `Linear`s.
+      kernel_init: of the `Linear`s.
     """
 
     features: tuple[int, int]
-    own: dict[str, Any]
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, shared: Float[Array, "1 n M"]) -> tuple[jax.Array, jax.Array]:
         axes, inputs = ("kv_heads", "head_size"), ("prefix_hidden",)
         key, value = (
-            Linear(self.features, axes, inputs, **self.own, name=name)(shared[0]) for name in ("key", "value")
+            Linear(self.features, axes, inputs, kernel_init=self.kernel_init, name=name)(shared[0])
+            for name in ("key", "value")
         )
         return key, value
 
@@ -161,5 +163,4 @@ class MLPPrefix(Prefix):
         """As in `Prefix`. Raises UserError for attention that is in no stack of layers."""
         if shared is None:
             raise UserError(f"{FIELD}.paths", "attention in stacks of layers", path_of(module))
-        own = {"initial": module.initial, "scaling": module.scaling}
-        return ProjectedRows(features, own, name=self.name)
+        return ProjectedRows(features, module.kernel_init, name=self.name)

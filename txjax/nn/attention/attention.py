@@ -42,9 +42,10 @@ class Attention(MultiHead):
 
     @nn.nowrap
     def query_factors(self, size: int) -> tuple[float, float]:
-        assert self.scaling
-        own = 1.0 if self.scale is None else self.scale * (size / self.scaling.head_size) ** 0.5
-        return 1 / own, own * self.scaling.attention()
+        assert self.kernel_init
+        scaling = self.kernel_init.scaling
+        factor = 1.0 if self.scale is None else self.scale * (size / scaling.head_size) ** 0.5
+        return 1 / factor, factor * scaling.attention()
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:

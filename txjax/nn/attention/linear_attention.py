@@ -37,8 +37,8 @@ class LinearAttention(MultiHead):
 
     @nn.nowrap
     def query_factors(self, size: int) -> tuple[float, float]:
-        assert self.scaling
-        return 1.0, self.features.factor(self.scaling)
+        assert self.kernel_init
+        return 1.0, self.features.factor(self.kernel_init.scaling)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.layers.linear import Linear, scale
 from txjax.nn.layers.norms import Norm
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.nn.positions.positions import Rotation
-from txjax.parametrization import Scaling, head_size
+from txjax.parametrization import head_size
 from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
@@ -34,8 +34,7 @@ class Mixer(nn.Module):
 
     Attributes:
       heads, kv_heads: set by the model; a mixer without heads ignores them.
-      initial, residual_scale: how kernels are initialised, and the output kernel's factor; set by the model.
-      scaling: factors that follow from the model's size; set by the model.
+      kernel_init: set by the model.
       takes_prompts: whether an adapter's tokens may be among those of the sequence.
     """
 
@@ -43,9 +42,7 @@ class Mixer(nn.Module):
 
     heads: int | None = None
     kv_heads: int | None = None
-    initial: Init | None = None
-    residual_scale: float | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
 
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """The branch's output, of the shape and dtype of x."""
@@ -101,13 +98,13 @@ class MultiHead(Mixer):
 
         It can be called several times.
         """
-        assert self.heads and self.initial and self.scaling
+        assert self.heads and self.kernel_init
         groups = self.kv_heads or self.heads
         if self.heads % groups:
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
         heads, axis = (self.heads, "heads") if like == "query" else (groups, "kv_heads")
         features = heads, head_size(width, self.heads, self.head_size)
-        drawn: dict[str, Any] = {"use_bias": self.has_bias(like), "initial": self.initial, "scaling": self.scaling}
+        drawn: dict[str, Any] = {"use_bias": self.has_bias(like), "kernel_init": self.kernel_init}
         factor = 1.0
         if like == "query":
             drawn["scale"], factor = self.query_factors(features[1])
@@ -123,8 +120,9 @@ class MultiHead(Mixer):
     @nn.nowrap
     def combine(self, heads: Float[Array, "B L H K"], width: int) -> Float[Array, "B L D"]:
         """The output projection of all heads."""
-        assert self.initial and self.residual_scale and self.scaling
+        assert self.kernel_init
         inputs, use_bias = ("heads", "head_size"), self.has_bias("out")
-        scales = self.initial, self.residual_scale, self.scaling
-        project = Linear((width,), ("embed",), inputs, use_bias, *scales, name="out")
+        project = Linear(
+            (width,), ("embed",), inputs, use_bias, self.kernel_init, self.kernel_init.residual_scale, name="out"
+        )
         return checkpoint_name(project(heads), "attention")

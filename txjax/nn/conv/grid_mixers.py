@@ -80,8 +80,6 @@ class DepthwiseConv(GridMixer):
 
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
-        assert self.initial and self.scaling
+        assert self.kernel_init
         channels, square = image.shape[-1], (self.side, self.side)
-        return Conv((channels,), size=square, groups=channels, initial=self.initial, scaling=self.scaling, name="conv")(
-            image
-        )
+        return Conv((channels,), size=square, groups=channels, kernel_init=self.kernel_init, name="conv")(image)

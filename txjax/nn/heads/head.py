@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.norms import LayerNorm, Norm
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import Init, KernelInit
 from txjax.nn.positions.positions import Grid
 from txjax.parametrization import Scaling
 from txjax.types import UserError
@@ -73,10 +73,14 @@ class HeadContext:
     dropout: float = 0.0
     train: bool = False
 
+    @property
+    def kernel_init(self) -> KernelInit:
+        """How new kernels are drawn."""
+        return KernelInit(self.initial, self.scaling)
+
     def linear(self, name: str, size: int, axis: str) -> Linear:
         """A dense layer from the width to `size` outputs, whose logical name is `axis`."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        return Linear((size,), (axis,), **drawn, name=name, parent=self.module)
+        return Linear((size,), (axis,), kernel_init=self.kernel_init, name=name, parent=self.module)
 
     def normalise(self, name: str, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """Applies a norm of its own."""

@@ -13,7 +13,7 @@ from txjax.nn.heads.pool import Pooler
 from txjax.nn.layers.embed import EMBED_WIDTH
 from txjax.nn.layers.linear import parameter, scale
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Role, Scaling
 from txjax.types import UserError, config_field
 
@@ -69,7 +69,7 @@ class Untied(VocabHead):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
         x, embedding = _inputs(encoded, context)
-        sizes = x.shape[-1], embedding.shape[0], context.initial, context.scaling
+        sizes = x.shape[-1], embedding.shape[0], context.kernel_init
         return Logits(x, context.within("head", lambda c: _Kernel(*sizes, name="linear", parent=c.module)()))
 
 
@@ -96,12 +96,11 @@ class _Kernel(nn.Module):
 
     width: int
     vocab: int
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self) -> Float[Array, "D V"]:
-        draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT, self.scaling))
+        draw = nn.initializers.normal(self.kernel_init.std(self.width, self.vocab, Role.OUTPUT))
         return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"), 1)
 
 

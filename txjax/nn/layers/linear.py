@@ -1,6 +1,5 @@
 """The dense layer that all modules use: sharding, adapters, fan-in rules and FLOP counts depend on it."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -16,11 +15,11 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.axes import Names
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.parameters.kernel_gradient import kernel_gradient
 from txjax.nn.parameters.parameter_order import record_parameter
 from txjax.nn.parameters.quantized_kernels import StoredKernel, stored
-from txjax.parametrization import Scaling, role
+from txjax.parametrization import role
 from txjax.sharding import constrain, unshard_param
 
 Product = Callable[..., jax.Array]
@@ -173,18 +172,16 @@ class Linear(nn.Module):
       axes: logical names of the output dimensions.
       in_axes: logical names of the input dimensions that are contracted: the last len(in_axes) of x.
       use_bias: whether there is a learned bias, initialised to zero.
-      initial: the kernel's initialiser, from its fan-in and fan-out.
+      kernel_init: how the kernel is drawn, and the factor of its product.
       scale: factor of the kernel at initialisation.
-      scaling: factors that follow from the model's size, of the kernel's initialisation and of its product.
     """
 
     features: tuple[int, ...]
     axes: tuple[str, ...]
     in_axes: tuple[str, ...] = ("embed",)
     use_bias: bool = True
-    initial: Init = dataclasses.field(default_factory=Init)
+    kernel_init: KernelInit = KernelInit()
     scale: float = 1.0
-    scaling: Scaling = Scaling()
 
     @nn.compact
     def __call__(
@@ -194,10 +191,10 @@ class Linear(nn.Module):
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))
-        std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part, self.scaling)
+        std = self.scale * self.kernel_init.std(math.prod(inputs), math.prod(features), part)
         axes = (*self.in_axes, *self.axes)
         kernel = self.kernel_parameter(nn.initializers.normal(std), (*inputs, *features), axes, dims)
-        y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
+        y = scale(project(x, kernel, dims, dtype, axes, product), self.kernel_init.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

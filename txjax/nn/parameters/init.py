@@ -53,6 +53,25 @@ class GPT2(Normal):
         return branches**-0.5
 
 
+@dataclasses.dataclass(frozen=True)
+class KernelInit:
+    """How a part's kernels are drawn, and which factors they have; the model sets it in all of its parts.
+
+    Attributes:
+      initial: the initialiser, from a kernel's fan-in and fan-out.
+      scaling: factors that follow from the model's size, of a kernel's initialisation and of its product.
+      residual_scale: the factor, at initialisation, of kernels that write into the residual stream.
+    """
+
+    initial: Init = dataclasses.field(default_factory=Init)
+    scaling: Scaling = Scaling()
+    residual_scale: float = 1.0
+
+    def std(self, fan_in: int, fan_out: int, role: Role) -> float:
+        """The standard deviation of the entries of a kernel in this role."""
+        return self.initial.kernel(fan_in, fan_out, role, self.scaling)
+
+
 def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
     """A copy of a module, without a parent, with the fields that the model sets.
 

@@ -76,12 +76,11 @@ class SharedTrunk(Transformer, kw_only=True):
         if head is None:
             hint = "the objective Several(...) sets it"
             raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", self.task, hint=hint)
-        initial, scaling = self.initial, self.layer_scaling()
         if tokens is None:
             assert image is not None, "an image or tokens"
             patches = patchify(image, self.patch).astype(self.dtype)
             embed = Linear(
-                (self.width,), ("embed",), in_axes=("pixels",), initial=initial, scaling=scaling, name="patch_embed"
+                (self.width,), ("embed",), in_axes=("pixels",), kernel_init=self.kernel_init, name="patch_embed"
             )
             positions = jnp.arange(patches.shape[1], dtype=jnp.int32)[None]
             x = self.image_positions.add(embed(patches), positions)

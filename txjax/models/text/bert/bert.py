@@ -90,8 +90,7 @@ class Bert(Transformer, kw_only=True):
         x = embeddings(tokens, positions, types, languages, self.dtype)
         x = self.norm.clone(parent=self, name="norm_embed")(x)
         if self.embed_width is not None:
-            drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-            x = Linear((self.width,), ("width",), (EMBED_WIDTH,), **drawn, name="embed_in")(x)
+            x = Linear((self.width,), ("width",), (EMBED_WIDTH,), kernel_init=self.kernel_init, name="embed_in")(x)
         x = self.encode(x, StackInputs(positions, positions, Mask.within(segments), train))
         return self.read(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
 

@@ -121,7 +121,7 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
     @nn.nowrap
     def parts_fields(self) -> dict[str, Any]:
         """What the model sets in its parts, but for their sizes."""
-        return {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.layer_scaling()}
+        return {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
 
     @nn.nowrap
     def takes_prompts(self) -> bool:

@@ -96,8 +96,7 @@ class DETR(TwoStacks, kw_only=True):
         real = self.real(image, extent, grid.rows, grid.columns)
         segments = None if extent is None else real.reshape(batch, -1).astype(jnp.int32)
         positions = self.map_positions(real, self.width)
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        project = Linear((self.width,), ("embed",), ("width",), **drawn, name="project")
+        project = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="project")
         numbers = jnp.arange(grid.rows * grid.columns, dtype=jnp.int32)[None]
         within = StackInputs(numbers, numbers, Mask.within(segments), train, grid=grid, added=positions)
         encoder = Layers(**self.encoder_fields(), name="encoder")

@@ -1,7 +1,6 @@
 """A masked autoencoder of images."""
 
 import dataclasses
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -34,8 +33,7 @@ class PatchDecoder(Part, kw_only=True):
         self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B {self.patches} {self.pixels}"]:
         """The pixels of every patch, float32. Patches that are not in `keep` are mask tokens. If None, all are kept."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        linear = Linear((self.width,), ("embed",), in_axes=("width",), **drawn, name="embed")
+        linear = Linear((self.width,), ("embed",), in_axes=("width",), kernel_init=self.kernel_init, name="embed")
         x = linear(x)
         token = parameter(self, "mask_token", nn.initializers.normal(0.02), (self.width,), ("embed",))
         if keep is not None:
@@ -46,7 +44,7 @@ class PatchDecoder(Part, kw_only=True):
         x = self.positions.add(x, positions, self.grid)
         x = self.layers(x, StackInputs(positions, positions, train=train, grid=self.grid))
         x = self.end(x, train)[:, self.grid.prefix :]
-        return Linear((self.pixels,), ("pixels",), **drawn, name="out")(x, jnp.float32)
+        return Linear((self.pixels,), ("pixels",), kernel_init=self.kernel_init, name="out")(x, jnp.float32)
 
 
 class MAE(PatchEncoder, kw_only=True):

@@ -50,12 +50,13 @@ class MaxViTStem(Downsampling):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
-        assert self.in_axis and self.initial and self.scaling and self.mb_conv
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        assert self.in_axis and self.kernel_init and self.mb_conv
         strides = self.stride, self.stride
-        first = Conv((self.channels,), in_axis=self.in_axis, strides=strides, **drawn, name="conv_1")
+        first = Conv(
+            (self.channels,), in_axis=self.in_axis, strides=strides, kernel_init=self.kernel_init, name="conv_1"
+        )
         y = ACTIVATIONS[self.activation](self.normalise(first(padded_image(x, grid, 1)), train))
-        y = Conv((self.channels,), **drawn, name="conv_2")(y)
+        y = Conv((self.channels,), kernel_init=self.kernel_init, name="conv_2")(y)
         return self.mb_conv(y.reshape(len(y), -1, self.channels), Grid(*y.shape[1:3]), train)
 
 
@@ -98,7 +99,7 @@ class MaxViTStage(StageLayers, kw_only=True):
         if not isinstance(made, MultiAxis):
             hint = "layers of one kind, which has both attentions"
             raise UserError("config.model.block", "MultiAxis() with one attention", type(made).__name__, hint=hint)
-        own = ("heads", "kv_heads", "initial", "residual_scale", "scaling")
+        own = ("heads", "kv_heads", "kernel_init")
         fields = {name: getattr(made.attention, name) for name in own}
         return made.clone(
             grid_attention=set_model_fields(self.grid_attention, "config.model.grid_attention", **fields),

@@ -15,9 +15,8 @@ from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS, MLP, TokenContext
 from txjax.nn.layers.norms import Norm
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid, padded_image
-from txjax.parametrization import Scaling
 from txjax.types import config_field
 
 
@@ -27,13 +26,12 @@ class LargeKernel(nn.Module):
     Attributes:
       side: of the kernel, an odd number; set by the model, as the next ones.
       norm: a template.
-      initial, scaling: see `Conv`.
+      kernel_init: see `Conv`.
     """
 
     side: int | None = config_field(None, at_least=1)
     norm: Norm | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
 
     def __call__(self, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B R C F"]:
         """The convolved image."""
@@ -42,8 +40,8 @@ class LargeKernel(nn.Module):
     @nn.nowrap
     def drawn(self) -> dict[str, Any]:
         """The fields that all convolutions have."""
-        assert self.initial and self.scaling
-        return {"axes": ("mlp",), "in_axis": "mlp", "initial": self.initial, "scaling": self.scaling}
+        assert self.kernel_init
+        return {"axes": ("mlp",), "in_axis": "mlp", "kernel_init": self.kernel_init}
 
 
 class ParallelKernels(LargeKernel):
@@ -96,14 +94,13 @@ class LargeKernelMixer(GridMixer):
 
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
-        assert self.initial and self.residual_scale and self.scaling
+        assert self.kernel_init
         width, hidden = image.shape[-1], int(self.ratio * image.shape[-1])
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        each: dict[str, Any] = {"side": 1, "norm": self.norm} | drawn
+        each: dict[str, Any] = {"side": 1, "norm": self.norm, "kernel_init": self.kernel_init}
         enter = NormedConv(hidden, ("mlp",), "embed", activation="relu", **each, name="in")
-        leave = NormedConv(width, ("embed",), "mlp", scale=self.residual_scale, **each, name="out")
+        leave = NormedConv(width, ("embed",), "mlp", scale=self.kernel_init.residual_scale, **each, name="out")
         norm = self.norm.clone(parent=None, name=None)
-        kernel = self.kernel.clone(parent=self, name="depthwise", norm=norm, **drawn)
+        kernel = self.kernel.clone(parent=self, name="depthwise", norm=norm, kernel_init=self.kernel_init)
         return leave(nn.relu(kernel(enter(image, context.train), context.train)), context.train)
 
 
@@ -119,10 +116,10 @@ class NormedMLP(MLP):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual_scale and self.scaling
-        drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
+        assert self.kernel_init
+        drawn: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
         up = Linear((self.hidden_size(x.shape[-1]),), ("mlp",), **drawn, name="up")
-        down = Linear(x.shape[-1:], ("embed",), ("mlp",), **drawn, scale=self.residual_scale, name="down")
+        down = Linear(x.shape[-1:], ("embed",), ("mlp",), **drawn, scale=self.kernel_init.residual_scale, name="down")
 
         def normed(name: str, y: Float[Array, "B L F"], axis: str) -> Float[Array, "B L F"]:
             return self.norm.clone(parent=self, name=f"norm_{name}").normalise(y, context.train, axis)
@@ -168,7 +165,7 @@ def convolved(
 ) -> tuple[Float[Array, "B l D"], Grid]:
     """The tokens after convolutions of these fields, and their grid."""
     assert module.width and module.norm
-    more: dict[str, Any] = {"initial": module.initial, "scaling": module.scaling, "norm": module.norm}
+    more: dict[str, Any] = {"kernel_init": module.kernel_init, "norm": module.norm}
     for i, kind in enumerate(kinds):
         image = NormedConv(module.width, activation="relu", **kind, **more, name=f"conv_{i}", parent=module)(
             image, train

@@ -60,12 +60,11 @@ class Bottleneck(GridMixer):
         self, module: nn.Module, name: str, features: int, side: int = 1, stride: int = 1, in_axis: str = "width"
     ) -> Conv:
         """A convolution whose parameter is in `module`, with zeros on all sides."""
-        assert self.initial and self.scaling
+        assert self.kernel_init
         square: dict[str, Any] = {
             key: (value, value) for key, value in (("size", side), ("strides", stride), ("padding", side // 2))
         }
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        fields: dict[str, Any] = {"in_axis": in_axis, "use_bias": False, **square, **drawn}
+        fields: dict[str, Any] = {"in_axis": in_axis, "use_bias": False, "kernel_init": self.kernel_init, **square}
         return self.kernel(features=(features,), **fields, name=name, parent=module)
 
     @nn.nowrap
@@ -127,7 +126,7 @@ class BottleneckDownsampling(Downsampling):
     def made_unit(self) -> Bottleneck:
         """The unit, with the fields that the model sets here."""
         assert self.unit is not None
-        return self.unit.clone(parent=None, initial=self.initial, scaling=self.scaling)
+        return self.unit.clone(parent=None, kernel_init=self.kernel_init)
 
 
 class BottleneckStem(BottleneckDownsampling):

@@ -41,7 +41,7 @@ class DecomposedAttention(Attention):
     def bias(
         self, query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], context: LayerContext
     ) -> Float[Array, "B H L L"]:
-        assert self.scaling
+        assert self.kernel_init
         extent, query = self.extent(context), query[:, context.mask.prefix :]
         image = query.astype(jnp.float32).reshape(len(query), *extent, *query.shape[2:])
         of_rows, of_columns = (
@@ -51,7 +51,7 @@ class DecomposedAttention(Attention):
         by_column = jnp.einsum("brchk,csk->bhrcs", image, of_columns)[..., None, :]
         length = query.shape[1]
         # Under muP scores scale by 1 / K: the query has half of that factor, the kernel's 1 / sqrt(K) the other half.
-        own = scale((by_row + by_column).reshape(len(query), -1, length, length), self.scaling.attention())
+        own = scale((by_row + by_column).reshape(len(query), -1, length, length), self.kernel_init.scaling.attention())
         return bias_after_prompt(own, context.mask.prefix)
 
     @nn.nowrap

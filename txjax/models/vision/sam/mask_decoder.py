@@ -1,7 +1,5 @@
 """The decoder of SAM: from an image and the prompts of an object to masks and their expected quality."""
 
-from typing import Any
-
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -66,7 +64,6 @@ class MaskDecoder(Part, kw_only=True):
         if self.width % 8:
             raise UserError("config.model.width", "a multiple of 8", self.width)
         batch, rows, columns, width = image.shape
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
         table = Embed(self.masks, width, axis="masks", name="mask_tokens")
         iou_token = parameter(self, "iou_token", nn.initializers.normal(table.std), (width,), ("embed",))
         own = jnp.concatenate([iou_token[None], table.embedding]).astype(image.dtype)
@@ -82,15 +79,15 @@ class MaskDecoder(Part, kw_only=True):
         tokens = self.reader().clone(parent=self, name="final", _deep_clone=True)(tokens, context)
 
         activation = ACTIVATIONS[self.upscale_activation]
-        fine = Upsampling(width // 4, **drawn, name="upscale_1")(patches.reshape(image.shape))
+        fine = Upsampling(width // 4, kernel_init=self.kernel_init, name="upscale_1")(patches.reshape(image.shape))
         fine = activation(self.norm.clone(parent=self, name="norm_upscale").normalise(fine, train))
-        fine = activation(Upsampling(width // 8, **drawn, name="upscale_2")(fine))
+        fine = activation(Upsampling(width // 8, kernel_init=self.kernel_init, name="upscale_2")(fine))
         weights = [
-            ThreeLayers(width, width // 8, "width", drawn, name=f"mask_{i}")(tokens[:, 1 + i])
+            ThreeLayers(width, width // 8, "width", self.kernel_init, name=f"mask_{i}")(tokens[:, 1 + i])
             for i in range(self.masks)
         ]
         logits = jnp.einsum("bmd,brcd->bmrc", jnp.stack(weights, 1), fine, preferred_element_type=jnp.float32)
-        ious = ThreeLayers(self.iou_hidden, self.masks, "masks", drawn, name="iou")(tokens[:, 0])
+        ious = ThreeLayers(self.iou_hidden, self.masks, "masks", self.kernel_init, name="iou")(tokens[:, 0])
         return scale(logits, self.layer_scaling().multiplier(Role.OUTPUT)), ious.astype(jnp.float32)
 
     @nn.nowrap

@@ -7,8 +7,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.conv.patch import unpatchify
 from txjax.nn.layers.linear import Linear, align, parameter
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 
 
 class Upsampling(nn.Module):
@@ -19,19 +18,18 @@ class Upsampling(nn.Module):
     Attributes:
       width: E.
       side: of the square of tokens.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
     """
 
     width: int
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
     side: int = 2
 
     @nn.compact
     def __call__(self, x: Float[Array, "B r c D"]) -> Float[Array, "B rows columns E"]:
         """The image of side times as many rows and columns."""
         batch, rows, columns, _ = x.shape
-        drawn: dict[str, Any] = {"use_bias": False, "initial": self.initial, "scaling": self.scaling}
+        drawn: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
         square = self.side, self.side, self.width
         tokens = Linear(square, ("taps", "taps", "embed"), ("width",), **drawn, name="linear")(x)
         tokens = tokens.reshape(batch, rows * columns, -1)

@@ -91,8 +91,7 @@ class PatchEncoder(Transformer, kw_only=True):
         patches = patchify(image, self.patch).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), **drawn, name="patch_embed")
+        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), kernel_init=self.kernel_init, name="patch_embed")
         rows, columns = (side // self.patch for side in image.shape[1:3])
         grid = Grid(rows, columns, self.prefix())
         positions = token_positions(grid, jnp.arange(patches.shape[1], dtype=jnp.int32)[None] if keep is None else keep)
