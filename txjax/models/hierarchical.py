@@ -25,6 +25,7 @@ from txjax.nn import (
     StackInputs,
     set_model_fields,
 )
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
 from txjax.types import UserError, config_field, near_misses
 
@@ -156,7 +157,8 @@ class Hierarchical(LayerTemplates, kw_only=True):
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: as in a ViT, no dropout, and kernels of one standard deviation."""
-        return dataclasses.replace(super().head_context(train), initial=Normal(), dropout=0.0)
+        normal = KernelInit(Normal(), self.layer_scaling())
+        return dataclasses.replace(super().head_context(train), kernel_init=normal, dropout=0.0)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

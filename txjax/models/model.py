@@ -62,13 +62,13 @@ class Model(nn.Module, kw_only=True):
             drawn = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
             params = flat_paths(drawn[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
-            check_adapted(self.adapter, offered, params)
+            check_adapted(self.adapter.check, offered, params)
         return drawn
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model."""
-        return HeadContext(module=self, initial=self.initial, scaling=self.layer_scaling(), train=train)
+        return HeadContext(module=self, kernel_init=self.kernel_init, train=train)
 
     @nn.nowrap
     def read(self, encoded: Encoded, head: Head | None, train: bool, pool: Pool | None = None) -> Any:

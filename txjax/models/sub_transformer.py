@@ -6,10 +6,7 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.transformer import Transformer
-from txjax.nn import (
-    CrossAttention,
-    StackInputs,
-)
+from txjax.nn import CrossAttention, StackInputs
 from txjax.parametrization import Scaling
 
 

@@ -1,7 +1,6 @@
 """The base of models of one stack of layers."""
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -59,22 +58,13 @@ class Transformer(LayerTemplates, kw_only=True):
     @nn.nowrap
     def begin(self, x: PyTree, inputs: StackInputs) -> tuple[PyTree, LayerContext]:
         """The stream after dropout, and what the layers share."""
-        context = LayerContext(
-            mask=inputs.mask,
-            bias=self.positions.bias(inputs.positions, inputs.key_positions, self.heads, inputs.mask.causal),
-            rotation=self.positions.rotation(inputs.positions, self.head_size()),
-            memory=inputs.memory,
-            index=inputs.index,
-            train=inputs.train,
-            grid=inputs.grid,
-            relative=self.positions.relative(inputs.positions.shape[1], self.width),
-            added=inputs.added,
-        )
+        bias = self.positions.bias(inputs.positions, inputs.key_positions, self.heads, inputs.mask.causal)
+        rotation = self.positions.rotation(inputs.positions, self.head_size())
+        relative = self.positions.relative(inputs.positions.shape[1], self.width)
         drop = nn.Dropout(self.dropout, deterministic=not inputs.train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
-        if context.relative is not None:
-            context = dataclasses.replace(context, relative=drop(context.relative))
-        return x, context
+        relative = None if relative is None else drop(relative)
+        return x, inputs.context(bias=bias, rotation=rotation, relative=relative)
 
     @nn.nowrap
     def built_stack(self) -> Stack:

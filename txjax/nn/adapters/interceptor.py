@@ -9,11 +9,11 @@ import jax
 
 from txjax.nn.adapters.adapter import Adapter
 from txjax.nn.attention.attention import Attention
-from txjax.nn.attention.stack_inputs import StackInputs
+from txjax.nn.attention.layer_context import StackInputs
 from txjax.nn.conv.conv import Conv
 from txjax.nn.kernels.reference_attention import log_normaliser
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.active_adapter import adapted, adapter_tokens, adapts, path_of, within_adapter
+from txjax.nn.parameters.active_adapter import ActiveAdapter, adapted, adapter_tokens, adapts, path_of, within_adapter
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.stack import Stack
 from txjax.tree import walk
@@ -31,8 +31,9 @@ def adapter_applied(adapter: Adapter | None) -> Iterator[set[str]]:
     if adapter is None:
         yield set()
         return
-    with adapted(adapter) as offered, nn.intercept_methods(_Interceptor(adapter)):
-        yield offered
+    active = ActiveAdapter(adapter.of, adapter.matches, adapter.tokens(), adapter.first_position)
+    with adapted(active), nn.intercept_methods(_Interceptor(adapter)):
+        yield active.offered
 
 
 class _Interceptor:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.nn.attention.stack_inputs import StackInputs
+from txjax.nn.attention.layer_context import StackInputs
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.parameters.active_adapter import adapter_tokens, first_position
 from txjax.sharding import constrain

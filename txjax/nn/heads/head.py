@@ -10,9 +10,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.norms import LayerNorm, Norm
-from txjax.nn.parameters.init import Init, KernelInit
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid
-from txjax.parametrization import Scaling
 from txjax.types import UserError
 
 T = TypeVar("T")
@@ -58,7 +57,7 @@ class HeadContext:
 
     Attributes:
       module: the module to whose scope the head's parameters are added.
-      initial, scaling: of new kernels.
+      kernel_init: of new kernels.
       norm: the template of norms.
       activation: one of `nn.ACTIVATIONS`.
       dropout: of the input of a classifier.
@@ -66,17 +65,11 @@ class HeadContext:
     """
 
     module: nn.Module
-    initial: Init = dataclasses.field(default_factory=Init)
-    scaling: Scaling = dataclasses.field(default_factory=Scaling)
+    kernel_init: KernelInit = KernelInit()
     norm: Norm = dataclasses.field(default_factory=LayerNorm)
     activation: str = "gelu"
     dropout: float = 0.0
     train: bool = False
-
-    @property
-    def kernel_init(self) -> KernelInit:
-        """How new kernels are drawn."""
-        return KernelInit(self.initial, self.scaling)
 
     def linear(self, name: str, size: int, axis: str) -> Linear:
         """A dense layer from the width to `size` outputs, whose logical name is `axis`."""

@@ -2,87 +2,67 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import flax.linen as nn
 
 from txjax.scoped import Scoped
 
 
-@runtime_checkable
-class AdapterProtocol(Protocol):
-    """What an adapter is (see `adapters.Adapter`) where it is not known."""
-
-    @property
-    def of(self) -> str:
-        """The kind of the modules that it adapts."""
-
-    @property
-    def first_position(self) -> int:
-        """The position of the first token of a causal model's text."""
-
-    def matches(self, path: str) -> bool:
-        """Whether the module at this path is adapted."""
-
-    def check(self, offered: Iterable[str], params: Iterable[str]) -> None:
-        """Raises UserError if it adapts none of these modules, or parameters."""
-
-    def tokens(self) -> int:
-        """How many tokens it adds before those of the input of a stack."""
-
-
 @dataclasses.dataclass(frozen=True)
-class _Active:
-    """An adapter inside one call of a model.
+class ActiveAdapter:
+    """What modules may know of an adapter, inside one call of a model.
 
     Attributes:
+      of: the kind of the modules that it adapts.
+      matches: whether the module at a path is adapted.
+      tokens: how many tokens it adds before those of the input of a stack.
+      first_position: of the first token of a causal model's text.
       prefix: the path of the module that is applied on its own (a pipeline's block), in the model.
-      offered: paths of all modules that can be adapted.
+      offered: paths of all modules that can be adapted, complete after the call.
       inside: whether the adapter's own modules are being traced.
     """
 
-    adapter: AdapterProtocol
+    of: str
+    matches: Callable[[str], bool]
+    tokens: int
+    first_position: int
     prefix: tuple[str, ...] = ()
     offered: set[str] = dataclasses.field(default_factory=set)
     inside: bool = False
 
 
-_active = Scoped[_Active | None]("adapter", None)
-_Call = tuple[AdapterProtocol, Iterable[str], Iterable[str]]  # an adapter, and what it was offered in a call
-_calls = Scoped[list[_Call] | None]("adapted calls", None)
+_active = Scoped[ActiveAdapter | None]("adapter", None)
+_Check = Callable[
+    [Iterable[str], Iterable[str]], None
+]  # of the paths of modules that could be adapted, and of parameters
+_calls = Scoped[list[tuple[_Check, Iterable[str], Iterable[str]]] | None]("adapted calls", None)
 
 
-@contextlib.contextmanager
-def adapted(adapter: AdapterProtocol) -> Iterator[set[str]]:
-    """Makes this adapter active for the model that is called inside.
-
-    Returns:
-      The paths of all modules that could be adapted, complete after the call.
-    """
-    state = _Active(adapter)
-    with _active.within(state):
-        yield state.offered
+def adapted(adapter: ActiveAdapter) -> contextlib.AbstractContextManager[Any]:
+    """Makes this adapter active for the model that is called inside."""
+    return _active.within(adapter)
 
 
-def check_adapted(adapter: AdapterProtocol, offered: Iterable[str], params: Iterable[str]) -> None:
-    """`adapter.check`, or, inside `checked_together`, its arguments for the end of the block."""
+def check_adapted(check: _Check, offered: Iterable[str], params: Iterable[str]) -> None:
+    """Calls the adapter's check, or, inside `checked_together`, at the end of the block."""
     if (calls := _calls.get()) is None:
-        adapter.check(offered, params)
+        check(offered, params)
     else:
-        calls.append((adapter, offered, params))
+        calls.append((check, offered, params))
 
 
 @contextlib.contextmanager
 def checked_together() -> Iterator[None]:
     """For a model that is drawn by several calls, such as one a task: its adapter adapts something in one of them."""
-    calls: list[_Call] = []
+    calls: list[tuple[_Check, Iterable[str], Iterable[str]]] = []
     with _calls.within(calls):
         yield
     offered = {path for _, paths, _ in calls for path in paths}
     params = {path for _, _, paths in calls for path in paths}
-    for adapter, *_ in calls[:1]:
-        adapter.check(offered, params)
+    for check, *_ in calls[:1]:
+        check(offered, params)
 
 
 def applied_at(path: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
@@ -112,19 +92,19 @@ def path_of(module: nn.Module) -> str:
 def adapts(of: str, path: str) -> bool:
     """Whether the active adapter adapts the module at this path of the model, one `of` this kind."""
     state = _active.get()
-    if state is None or state.inside or state.adapter.of != of:
+    if state is None or state.inside or state.of != of:
         return False
     state.offered.add(path)
-    return state.adapter.matches(path)
+    return state.matches(path)
 
 
 def adapter_tokens(module: nn.Module, stack: str) -> int:
     """How many tokens the active adapter adds before the input of the stack with this path in `module`."""
     state = _active.get()
-    return state.adapter.tokens() if state and adapts("stack", f"{path_of(module)}/{stack}".lstrip("/")) else 0
+    return state.tokens if state and adapts("stack", f"{path_of(module)}/{stack}".lstrip("/")) else 0
 
 
 def first_position() -> int:
     """The position of the first token of a causal model's text."""
     state = _active.get()
-    return 0 if state is None else state.adapter.first_position
+    return 0 if state is None else state.first_position

@@ -87,7 +87,7 @@ class ConvNet(Model, kw_only=True):
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: kernels of one standard deviation, as in a ViT."""
-        return dataclasses.replace(super().head_context(train), initial=Normal())
+        return dataclasses.replace(super().head_context(train), kernel_init=KernelInit(Normal(), self.layer_scaling()))
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

@@ -25,6 +25,7 @@ from txjax.nn import (
     parameter,
     patchify,
 )
+from txjax.nn.parameters.init import KernelInit
 from txjax.types import UserError, config_field
 
 
@@ -69,7 +70,8 @@ class PatchEncoder(Transformer, kw_only=True):
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: as in the paper, no dropout, and kernels of one standard deviation."""
-        return dataclasses.replace(super().head_context(train), initial=Normal(), dropout=0.0)
+        normal = KernelInit(Normal(), self.layer_scaling())
+        return dataclasses.replace(super().head_context(train), kernel_init=normal, dropout=0.0)
 
     @property
     def takes_pixels(self) -> bool:
