@@ -4,9 +4,8 @@ from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.cache import PROMPT, cached, causal_inputs, keep_in_cache, update_cache
 from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
-from txjax.nn.attention.layer_context import LayerContext, StackInputs
+from txjax.nn.attention.layer_context import LayerContext, Memory, StackInputs
 from txjax.nn.attention.linear_attention import LinearAttention
-from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.mixer import MAPS, Mixer, MultiHead, rotate
 from txjax.nn.attention.positioned import PositionedAttention, PositionedCrossAttention
 from txjax.nn.attention.window_attention import GridAttention, WindowAttention

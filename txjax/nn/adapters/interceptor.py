@@ -46,21 +46,17 @@ class _Interceptor:
         self.adapter = adapter
         self.prompted = False  # whether the stack that is being called has the adapter's tokens before its own
         self.shared: jax.Array | None = None  # what it computes once for all of its layers
-        functions: dict[str, dict[Any, Call]] = {
+        acts: dict[str, dict[Any, Call]] = {  # by a function, or by the name of a method that several classes have
             "linear": {Linear.__call__: self.product, Conv.__call__: self.convolution},
             "attention": {Stack.__call__: self.stack, Attention.attend: self.attention},
-            "stack": {Block.__call__: self.layer},
-        }
-        names: dict[str, dict[str, Call]] = {
-            "stack": {"layers": self.tokens, "read_source": self.layer},
+            "stack": {Block.__call__: self.layer, "layers": self.tokens, "read_source": self.layer},
             "image": {"__call__": self.image},
         }
-        self.by_function = {function.__wrapped__: act for function, act in functions.get(adapter.of, {}).items()}
-        self.by_name: dict[str, Call] = names.get(adapter.of, {})
+        self.acts = {getattr(key, "__wrapped__", key): act for key, act in acts.get(adapter.of, {}).items()}
 
     def __call__(self, call: Call, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
         function = context.orig_method.func  # type: ignore[attr-defined]  # of the method, overrides apart
-        act = self.by_function.get(function) or self.by_name.get(context.method_name)
+        act = self.acts.get(function) or self.acts.get(context.method_name)
         return call(*args, **options) if act is None else act(context.module, call, *args, **options)
 
     def product(self, module: Linear | Conv, call: Call, x: jax.Array, *args: Any, **options: Any) -> jax.Array:

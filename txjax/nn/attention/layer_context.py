@@ -7,9 +7,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.nn.attention.memory import Memory
 from txjax.nn.kernels.mask import NO_MASK, Mask
 from txjax.nn.positions.positions import Grid, Rotation
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """The features that cross-attention reads.
+
+    Attributes:
+      values: [B S D]. If None, this is a later call of step-by-step decoding: keys and values are in the cache.
+      mask: which of them a query sees.
+      added: vectors that `PositionedCrossAttention` adds to `values` in the inputs of keys. If None, there are none.
+    """
+
+    values: Float[Array, "B S D"] | None = None
+    mask: Mask = NO_MASK
+    added: Float[Array, "#B S D"] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

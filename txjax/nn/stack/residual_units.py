@@ -35,7 +35,7 @@ class PostNormAttention(OneBranch, PostNorm):
     """norm(x + mixer(x)), without an MLP."""
 
 
-class SingleBranch(OneBranch):
+class SingleBranch(OneBranch, PreNorm):
     """x + mlp(norm(mixer(x))), the block of ConvNeXt (Liu et al. 2022): the mixer has no branch of its own."""
 
     final_norm: ClassVar[bool] = False
@@ -46,23 +46,13 @@ class SingleBranch(OneBranch):
         assert self.attention is not None
         return norm(self.attention(x, context))
 
-    @nn.nowrap
-    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
-        return x + y
-
 
 class PreActivation(OneBranch, PreNorm):
     """x + mixer(norm(x)), without an MLP: the residual unit of He et al. 2016, Identity Mappings in Deep Networks."""
 
 
-class PostActivation(PreActivation):
+class PostActivation(OneBranch, PostNorm):
     """relu(x + mixer(x)): the residual unit of He et al. 2016, Deep Residual Learning. Norms are the mixer's."""
-
-    final_norm: ClassVar[bool] = False
-
-    @nn.nowrap
-    def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
-        return x
 
     @nn.nowrap
     def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:

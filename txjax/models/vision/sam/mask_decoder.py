@@ -1,12 +1,13 @@
 """The decoder of SAM: from an image and the prompts of an object to masks and their expected quality."""
 
+from typing import Any
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax.models.sub_transformer import Part
 from txjax.models.vision.sam.two_way import FirstTokens, TwoWay, reading
-from txjax.models.vision.sam.upsampling import Upsampling
 from txjax.nn import (
     ACTIVATIONS,
     Block,
@@ -20,12 +21,41 @@ from txjax.nn import (
     StackInputs,
     parameter,
 )
-from txjax.nn.layers.linear import scale
+from txjax.nn.conv.patch import unpatchify
+from txjax.nn.layers.linear import Linear, align, scale
 from txjax.nn.layers.three_layers import ThreeLayers
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Role
 from txjax.types import UserError
 
 SHARED = ("attention", "cross", "mlp", "norm", "dropout", "scaling", "drop_path", "layer_scale")  # fields of blocks
+
+
+class Upsampling(nn.Module):
+    """Each token becomes side x side tokens: a transposed convolution whose stride is its size.
+
+    Parameters: `linear/kernel` [D side side E], `bias` [E].
+
+    Attributes:
+      width: E.
+      side: of the square of tokens.
+      kernel_init: see `Linear`.
+    """
+
+    width: int
+    kernel_init: KernelInit
+    side: int = 2
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B r c D"]) -> Float[Array, "B rows columns E"]:
+        """The image of side times as many rows and columns."""
+        batch, rows, columns, _ = x.shape
+        drawn: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
+        square = self.side, self.side, self.width
+        tokens = Linear(square, ("taps", "taps", "embed"), ("width",), **drawn, name="linear")(x)
+        tokens = tokens.reshape(batch, rows * columns, -1)
+        y = unpatchify(tokens, self.side, self.side * rows, self.side * columns)
+        return y + align(parameter(self, "bias", nn.initializers.zeros, (self.width,), ("embed",)), y)
 
 
 class MaskDecoder(Part, kw_only=True):

@@ -6,8 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.memory import Memory
+from txjax.nn.attention.layer_context import LayerContext, Memory
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.stack.block import Block, Layer, Normalise, PostNorm, Stream
 from txjax.types import PyTree
