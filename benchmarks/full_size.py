@@ -6,8 +6,8 @@ txjax plan --config=benchmarks/full_size.py:gpt2-124M --devices=1 --chip=H100
 from models import Noise, experiment, vocab_of  # beside this file
 
 from txjax.experiment import Experiment
-from txjax.models.text.bert.presets import BERT
-from txjax.models.text.decoder.presets import GPT2, LLAMA
+from txjax.models.text.bert.card import BERT
+from txjax.models.text.decoder.card import GPT2, LLAMA
 from txjax.optim import Constant
 
 

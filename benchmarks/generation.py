@@ -44,14 +44,14 @@ def txjax_work(flags: argparse.Namespace) -> tuple[Callable[[], Any], dict[str, 
     from flax.core import meta
 
     from txjax.decoding import Cached, NormalizedBeam, Sampling, Search
-    from txjax.models.text.decoder import presets as decoder_presets
-    from txjax.models.text.encoder_decoder import presets as encoder_decoder_presets
+    from txjax.models.text.decoder.card import gpt2
+    from txjax.models.text.encoder_decoder.card import t5, transformer
 
     given = {"tokens": jnp.asarray(ids(flags))}
     models: dict[str, Any] = {
-        "gpt2": decoder_presets.gpt2,
-        "t5": encoder_decoder_presets.t5,
-        "transformer": encoder_decoder_presets.transformer,
+        "gpt2": gpt2,
+        "t5": t5,
+        "transformer": transformer,
     }
     sizes = {"gpt2": "124M", "t5": "small", "transformer": "base"}
     model = models[flags.models](sizes[flags.models], dropout=0.0)

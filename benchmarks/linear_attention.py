@@ -32,7 +32,7 @@ from txjax.decoding import Cached  # noqa: E402
 from txjax.log.terminal_table import table  # noqa: E402
 from txjax.models.text.decoder import Decoder  # noqa: E402
 from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  # noqa: E402
-from txjax.report.curves import LIGHT, dress  # noqa: E402
+from txjax.report.curves import LIGHT, style_axes  # noqa: E402
 
 VOCAB = 256
 BASE = "softmax"
@@ -110,7 +110,7 @@ def draw(both: tuple[dict[Case, float], dict[Case, float]], lengths: list[int]) 
     """Milliseconds of a token and of a pass over the length."""
     figure = Figure(figsize=(9.6, 4.2), dpi=110, facecolor=LIGHT.paper, layout="constrained")
     for axes, found, title in zip(figure.subplots(1, 2), both, ("a generated token", "a whole text"), strict=True):
-        dress(axes, LIGHT, f"{title}, ms")
+        style_axes(axes, LIGHT, f"{title}, ms")
         for name, color in zip(dict.fromkeys(name for name, _ in found), LIGHT.lines, strict=False):
             times = [1e3 * found[name, length] for length in lengths]
             axes.plot(lengths, times, color=color, marker="o", ms=4, lw=1.8, label=name)

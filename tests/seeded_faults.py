@@ -142,8 +142,8 @@ FAULTS = (
     ),
     Fault(
         "digests of a checkpoint are not compared",
-        "if name in found and found[name] != recorded[name]",
-        "if name in found and found[name] is None",
+        "if name in digests and digests[name] != recorded[name]",
+        "if name in digests and found[name] is None",
         "tests/test_checkpoint.py -k flipped",
     ),
     Fault(
@@ -193,8 +193,8 @@ FAULTS = (
     ),
     Fault(
         "a family's kernels are transposed when they are written, not when they are read",
-        "_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))",
-        "_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].reshape(shape))",
+        "_POINTWISE = TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))",
+        "_POINTWISE = TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].reshape(shape))",
         "tests/interop/test_parity.py -m slow",
         one_family=True,
     ),

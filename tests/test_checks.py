@@ -100,6 +100,6 @@ def test_a_check_that_needs_a_field_with_an_error_is_left_out():
 def test_several_errors_travel_as_one():
     errors = UserErrors([UserError("data.a", "x", 1), UserError("data.b", "y", hint="z")])
     assert str(pickle.loads(pickle.dumps(errors))) == str(errors) == "data.a: expected x, got 1\ndata.b: expected y; z"
-    assert str(errors.inside("config.data", "data").with_hint("w")) == (
+    assert str(errors.with_path("config.data", "data").with_hint("w")) == (
         "config.data.a: expected x, got 1; w\nconfig.data.b: expected y; z; w"
     )

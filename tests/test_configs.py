@@ -14,12 +14,12 @@ from txjax import config, sharding, tree
 from txjax.data.keys import check_spec
 from txjax.eval import Entities
 from txjax.eval.evaluation import sums_of
-from txjax.experiment import Experiment, resolved
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.models.vision.res_net import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
-from txjax.train.state.state import batch_spec, build_layout, variables
+from txjax.train.state.state import batch_spec, build_layout, model_variables
 from txjax.train.step import make_step
 from txjax.types import UserError
 
@@ -69,7 +69,7 @@ def structure(experiment: Experiment) -> str:
 @pytest.fixture
 def experiment(request, monkeypatch):
     monkeypatch.chdir(ROOT)
-    return resolved(config.load(request.param, []))
+    return with_default_eval_data(config.load(request.param, []))
 
 
 @per_family("experiment", describe_config, seconds=1.5, budget=15)
@@ -84,7 +84,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
 def test_the_steps_of_other_variants_trace(source, monkeypatch):
     """Of those that differ in numbers alone one is: tests/models/test_counts.py builds every published size."""
     monkeypatch.chdir(ROOT)
-    first, *others = (resolved(config.load(each, [])) for each in (source, *OTHERS[source]))
+    first, *others = (with_default_eval_data(config.load(each, [])) for each in (source, *OTHERS[source]))
     left = {structure(experiment): experiment for experiment in reversed(others)}
     left.pop(structure(first), None)
     for experiment in left.values():
@@ -112,7 +112,7 @@ def trace(experiment, monkeypatch):
         for evaluation in experiment.evals.values():
             model, objective, _ = evaluation.part(experiment.model, experiment.objective, experiment.data)
             sums = sums_of(model, objective, experiment.seed)
-            jax.eval_shape(sums, variables(layout.abstract), batch_spec(evaluation.data, 8))
+            jax.eval_shape(sums, model_variables(layout.abstract), batch_spec(evaluation.data, 8))
 
 
 @pytest.mark.parametrize("experiment", EACH, indirect=True)

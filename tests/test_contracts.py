@@ -5,7 +5,6 @@ import importlib
 import inspect
 import itertools
 import pkgutil
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -18,34 +17,12 @@ from flax.core import meta
 import txjax.models
 import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
-from txjax.models.hierarchical import Hierarchical, Stage
+from txjax.models.cards import CLASSES, VOCAB, cards
 from txjax.models.model import Model
 from txjax.models.sub_transformer import Part
 from txjax.models.text.bert.bert import Bert
-from txjax.models.vision.max_vit.max_vit import MaxViTStem
-from txjax.models.vision.meta_former.meta_former import MetaFormer
-from txjax.models.vision.vit.vit import ViT
-from txjax.models.vision.vq_tokenizer.vq_tokenizer import VQTokenizer
-from txjax.nn import (
-    MLP,
-    Classes,
-    ConvEmbedding,
-    DepthwiseConv,
-    GroupNorm,
-    GroupNormRelu,
-    Head,
-    Heads,
-    MeanTokens,
-    NormedConvEmbedding,
-    ObjectBoxes,
-    PatchEmbedding,
-    ReplacedTokens,
-    StartEnd,
-    Tied,
-    TokenClasses,
-    WindowAttention,
-)
-from txjax.objectives import Classification, MaskedToken, NextToken, Objective, Several, missing_keys
+from txjax.objectives import Classification, MaskedToken, MultiTask, NextToken, Objective, missing_keys
+from txjax.tree import walk
 from txjax.types import UserError
 
 from helpers.arrays import filled, on_jax
@@ -57,77 +34,32 @@ pytestmark = pytest.mark.claim(
     "and objective; finite gradients for each in one pair",
 )
 
-V = 13
+V = VOCAB
 B = 3
 L = 5
-TOKENIZER: dict[str, Any] = {
-    "width": 4,
-    "depth": 1,
-    "multipliers": (1, 2),
-    "codes": 5,
-    "code_size": 3,
-    "channels": 1,
-    "norm": GroupNorm(groups=2),
-}
-# Values for fields without a default, and for parts that are None by default but that some objective needs.
+EXAMPLES = {example.name: example for card in cards().values() for example in card.examples}
+# Values for objectives' fields without a default, and for others that make them cheap.
 FIELDS: dict[str, Any] = {
     "vocab": V,
-    "width": 8,
-    "depth": 2,
-    "heads": 2,
-    "patch": 2,
     "mask_id": 0,
     "sentinel_id": V - 1,
-    "decoder_width": 8,
-    "decoder_depth": 1,
-    "decoder_heads": 2,
-    "stages": (Stage(8, 1, 2), Stage(16, 1, 4)),
-    "backbone": MetaFormer(stages=(Stage(8, 1),), stem=ConvEmbedding()),
-    "queries": 4,
-    "encoder": ViT(patch=2, width=8, depth=2, heads=2),
-    "teacher": Bert(vocab=V, width=8, depth=1, heads=2),
+    "teacher": EXAMPLES["Bert"].model,
     "objective": MaskedToken(mask_id=0, vocab=V),
-    "generator": Bert(vocab=V, width=8, depth=2, heads=2),
-    "discriminator": Bert(vocab=V, width=8, depth=2, heads=2, head=ReplacedTokens()),
-    "codes": 5,
-    "tokenizer": VQTokenizer(**TOKENIZER),
-    "classes": 3,
-    "tasks": {"images": Classes(3, MeanTokens()), "texts": Classes(3, MeanTokens())},
+    "tokenizer": EXAMPLES["VQTokenizer"].model,
+    "classes": CLASSES,
+    "tasks": {"images": Classification(), "texts": Classification()},
+    "clicks": 2,
+    "refinements": 0,
 }
-# What some need instead or too; and which keys a task's rows have.
-OWN: dict[str, Any] = {
-    "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
-    "BiT": {"stages": (Stage(8, 2), Stage(16, 1)), "norm": GroupNormRelu(groups=2)},
-    "ConvNet": {"stages": 2},
-    "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
-    "MaxViT": {"stem": MaxViTStem(channels=4, stride=1), "attention": WindowAttention(side=2)},
-    "MetaFormer": {"stem": ConvEmbedding(stride=1)},
-    "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
-    "RepLKNet": {"stem": ConvEmbedding(stride=1), "sides": (3, 3)},
-    "ResNet": {"stages": (Stage(8, 2), Stage(16, 1)), "norm": GroupNorm(groups=2)},
-    "VQTokenizer": TOKENIZER,
-    "SAM": {"mlp": MLP(activation="relu")},
-    "PromptedMasks": {"clicks": 2, "refinements": 0},
-    "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
-}
-OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
+OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}  # the keys of a task's rows
 
-
-# The heads of objectives that no model has by default.
-HEADS: dict[str, Head] = {
-    "Classification": Classes(3, MeanTokens()),
-    "Regression": Classes(1, MeanTokens()),
-    "TokenClassification": TokenClasses(V),
-    "Spans": StartEnd(),
-    "MultipleChoice": Classes(1, MeanTokens()),
-    "SetPrediction": ObjectBoxes(3),
-    "WithNextToken": Heads({"task": Classes(3, MeanTokens()), "text": Tied()}),
-}
+# The heads of objectives that not every model has by default.
+HEADS = {name: head for example in EXAMPLES.values() for name, head in example.objectives.items() if head}
 
 
 def subclasses(package: ModuleType, base: type) -> list[type]:
-    """The subclasses of `base` in a package that can be called, and can be constructed with FIELDS."""
-    found, plain = set(), inspect.getattr_static(base, "__call__", None)
+    """The subclasses of `base` in a package that can be called."""
+    kinds, plain = set(), inspect.getattr_static(base, "__call__", None)
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         for value in vars(importlib.import_module(info.name)).values():
             if (
@@ -135,19 +67,14 @@ def subclasses(package: ModuleType, base: type) -> list[type]:
                 and issubclass(value, base)
                 and inspect.getattr_static(value, "__call__", plain) is not plain
             ):
-                found.add(value)
-    return sorted((kind for kind in found if required(kind) <= set(FIELDS)), key=lambda kind: kind.__name__)
+                kinds.add(value)
+    return sorted(kinds, key=lambda kind: kind.__name__)
 
 
-def required(kind: type) -> set[str]:
-    missing = dataclasses.MISSING
-    fields = dataclasses.fields(kind)
-    return {f.name for f in fields if f.init and f.default is missing and f.default_factory is missing}
-
-
-def build(kind: type, **more: Any) -> Any:
-    names = {f.name for f in dataclasses.fields(kind)}
-    return kind(**{k: v for k, v in FIELDS.items() if k in names} | OWN.get(kind.__name__, {}) | more)
+def objective_of(kind: type[Objective]) -> Objective:
+    """An objective of this class."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in FIELDS.items() if name in names})
 
 
 def batch(*examples: int) -> dict[str, jax.Array]:
@@ -181,12 +108,13 @@ def batch(*examples: int) -> dict[str, jax.Array]:
 def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Array]:
     """A batch for these two: of what the model takes; weights a token where each is a target, else an example."""
     whole = batch(*examples)
-    if isinstance(objective, Several):
+    if isinstance(objective, MultiTask):
         rows = {task: {"id", "label", "weights"} | keys for task, keys in OF_TASK.items()}
         return {"id": whole["id"]} | {f"{task}/{k}": whole[k][:, None] for task, keys in rows.items() for k in keys}
     by_token = whole.pop("weights_by_token")
     needs = set(objective.required_keys)
-    whole = {key: x for key, x in whole.items() if key in takes(model) | needs or key not in takes(*MODELS)}
+    taken = takes(*(example.model for example in EXAMPLES.values()))
+    whole = {key: x for key, x in whole.items() if key in takes(model) | needs or key not in taken}
     return whole | {"weights": by_token} if "tokens" in needs and not needs & BY_EXAMPLE else whole
 
 
@@ -201,9 +129,7 @@ def takes(*models: Any) -> set[str]:
 
 
 BY_EXAMPLE = {"label", "value", "start"}  # targets of which a text has one, and so one weight
-MODELS = [kind for kind in subclasses(txjax.models, Model) if not (issubclass(kind, Part) or kind is Hierarchical)]
-OBJECTIVES = subclasses(txjax.objectives, Objective)
-BY_NAME: dict[str, Any] = {kind.__name__: kind for kind in (*MODELS, *OBJECTIVES)}
+OBJECTIVES = {kind.__name__: kind for kind in subclasses(txjax.objectives, Objective)}
 
 
 @dataclasses.dataclass
@@ -240,123 +166,56 @@ class Faulty(Bert, kw_only=True):
 
 def test_a_bug_is_no_unsuited_pair() -> None:
     with pytest.raises(TypeError, match="has no len"):
-        paired(build(Faulty), build(NextToken))
-    assert paired(build(Bert), build(NextToken)) is None
+        paired(Faulty(vocab=V, width=8, depth=2, heads=2), NextToken())
+    assert paired(EXAMPLES["Bert"].model, NextToken()) is None
 
 
-def pair_of(kind: type, goal: type[Objective]) -> Pair | None:
+def pair_of(model: str, objective: str) -> Pair | None:
     """A model and an objective, with the head that the objective needs, or else the model's own. None if they don't
     suit each other."""
-    has_head = "head" in {field.name for field in dataclasses.fields(kind)}
-    head = {"head": HEADS[goal.__name__]} if has_head and goal.__name__ in HEADS else {}
-    return paired(build(kind, **head), build(goal))
+    example = EXAMPLES[model]
+    has_head = "head" in {field.name for field in dataclasses.fields(type(example.model))}
+    head = example.objectives.get(objective, HEADS.get(objective)) if has_head else None
+    model_with_head = example.model.clone(head=head) if head else example.model
+    return paired(model_with_head, objective_of(OBJECTIVES[objective]))
 
 
-def pairs(kind: type) -> Iterator[Pair]:
-    """A model with every objective that it suits. Each is traced when it is taken."""
-    for goal in OBJECTIVES:
-        if pair := pair_of(kind, goal):
-            yield pair
-
-
-# The pairs that the contract must find; a new model or objective brings its own.
-SUITED = {
-    "Bert Distillation",
-    "Bert MaskedToken",
-    "Bert MaskedVisualTokens",
-    "Bert Classification",
-    "Bert Regression",
-    "Bert MultipleChoice",
-    "Bert Spans",
-    "Bert TokenClassification",
-    "Bert WithNextToken",
-    "BiT Classification",
-    "BiT Regression",
-    "ConvNet Classification",
-    "ConvNet Regression",
-    "ConvNet SetPrediction",
-    "ConvNeXt Classification",
-    "ConvNeXt Regression",
-    "CvT Classification",
-    "CvT Regression",
-    "DETR Classification",
-    "DETR Regression",
-    "DETR SetPrediction",
-    "Deberta MaskedToken",
-    "Deberta MaskedVisualTokens",
-    "Deberta Classification",
-    "Deberta Distillation",
-    "Deberta Regression",
-    "Deberta MultipleChoice",
-    "Deberta Spans",
-    "Deberta TokenClassification",
-    "Deberta WithNextToken",
-    "Decoder NextToken",
-    "Decoder Classification",
-    "Decoder Regression",
-    "Decoder MultipleChoice",
-    "Decoder Spans",
-    "Decoder TokenClassification",
-    "Decoder WithNextToken",
-    "Electra ReplacedToken",
-    "EncoderDecoder NextToken",
-    "EncoderDecoder SpanCorruption",
-    "MAE MaskedPatch",
-    "MaxViT Classification",
-    "MaxViT Regression",
-    "MetaFormer Classification",
-    "MetaFormer Regression",
-    "RecurrentEncoderDecoder NextToken",
-    "RecurrentEncoderDecoder SpanCorruption",
-    "RepLKNet Classification",
-    "RepLKNet Regression",
-    "ResNet Classification",
-    "ResNet Regression",
-    "ReversibleDecoder Classification",
-    "ReversibleDecoder NextToken",
-    "ReversibleDecoder Regression",
-    "ReversibleDecoder MultipleChoice",
-    "ReversibleDecoder Spans",
-    "ReversibleDecoder TokenClassification",
-    "ReversibleDecoder WithNextToken",
-    "SAM PromptedMasks",
-    "SharedTrunk Several",
-    "Swin Classification",
-    "Swin Regression",
-    "ViT Classification",
-    "ViT Regression",
-    "ViT SetPrediction",
-    "VQTokenizer VQReconstruction",
-}
+# The pairs that the cards state; a new model or objective brings its own.
+SUITED = {f"{name} {objective}" for name, example in EXAMPLES.items() for objective in example.objectives}
 
 # Every model and every objective at least once, since gradients take most of the time.
 GRADED = {min(pair for pair in SUITED if part in pair.split()) for part in " ".join(SUITED).split()}
 
 
 def test_each_has_partners() -> None:
-    named = " ".join(SUITED).split()
-    assert {kind.__name__ for kind in (*MODELS, *OBJECTIVES)} == set(named), "a new one states its pairs in SUITED"
+    """Every class of the families' models is in a card. It has an objective, or is a part of a model that has."""
+    kinds = [kind for kind in subclasses(txjax.models, Model) if not issubclass(kind, Part)]
+    models = {kind.__name__ for kind in kinds if kind.__module__.count(".") > 2}  # below a family's folder
+    assert models == set(EXAMPLES)
+    trained = [example.model for example in EXAMPLES.values() if example.objectives]
+    assert set(EXAMPLES) <= {type(node).__name__ for model in trained for _, node in walk(model)}
+    assert set(OBJECTIVES) == {objective for example in EXAMPLES.values() for objective in example.objectives}
 
 
-def describe(kind: type) -> Item:
+def describe(model: str) -> Item:
     """The item of a model, for the selection of a change."""
-    return describe_tree(build(kind))
+    return describe_tree(EXAMPLES[model].model)
 
 
 def describe_pair(pair: str) -> Item:
-    """The item of a pair in SUITED."""
-    kind, goal = (BY_NAME[name] for name in pair.split())
-    return describe_tree(build(kind), inspect.getfile(goal))
+    """The item of a pair."""
+    model, objective = pair.split()
+    return describe_tree(EXAMPLES[model].model, inspect.getfile(OBJECTIVES[objective]))
 
 
-@pytest.mark.parametrize("kind", OBJECTIVES)
+@pytest.mark.parametrize("kind", OBJECTIVES.values())
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
-    objective = build(kind)
+    objective = objective_of(kind)
     needs = objective.required_keys
     assert "id" in needs and missing_keys(needs, []) == list(needs)
     for keys in itertools.product(*(need.split(" | ") for need in needs)):
         assert {part_of(key)[1] for key in keys} <= set(BATCH_KEYS) and not missing_keys(needs, keys)
-        if not isinstance(objective, Several):
+        if not isinstance(objective, MultiTask):
             given = {"image": jnp.zeros((1, 4, 4, 1)), "label": jnp.zeros(1, jnp.int32)}
             assert objective.inputs({key: given.get(key, jnp.zeros((1, 8))) for key in keys})
 
@@ -367,22 +226,22 @@ def test_pair(name: str) -> None:
     """Its parameters are float32 and have named axes, whatever its dtype. Neither order, nor padding, nor the split
     into microbatches changes the sums; only padding gives zeros. Gradients are finite, and zeros of padding alone.
     """
-    kind, goal = (BY_NAME[word] for word in name.split())
-    pair = pair_of(kind, goal)
-    assert pair, f"{name} is in SUITED"
+    model, objective = name.split()
+    pair = pair_of(model, objective)
+    assert pair, f"the card of {model} has {objective}"
     check_parameters(pair.boxed)
     check_sums(pair)
-    if name == min(other for other in SUITED if other.split()[0] == kind.__name__):
+    if name == min(other for other in SUITED if other.split()[0] == model):
         inputs = fitted(pair.model, pair.objective, 1, 2, 3)
         check_parameters(drawn(pair.model.clone(dtype="bfloat16"), pair.objective, inputs))
 
 
-@per_family("kind", describe, seconds=2, cover=False)
-@pytest.mark.parametrize("kind", MODELS)
-def test_no_other_pair_suits(kind: type) -> None:
-    """What else a model suits is in SUITED, too."""
-    others = [goal for goal in OBJECTIVES if f"{kind.__name__} {goal.__name__}" not in SUITED]
-    assert not [goal.__name__ for goal in others if pair_of(kind, goal)]
+@per_family("model", describe, seconds=2, cover=False)
+@pytest.mark.parametrize("model", sorted(EXAMPLES))
+def test_no_other_pair_suits(model: str) -> None:
+    """What else a model suits is in its card, too."""
+    others = [objective for objective in OBJECTIVES if objective not in EXAMPLES[model].objectives]
+    assert not [objective for objective in others if pair_of(model, objective)]
 
 
 def check_parameters(boxed: Any) -> None:

@@ -19,7 +19,7 @@ import pytest
 from txjax import config, sharding
 from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset, fingerprint, train_batches
-from txjax.experiment import Experiment, resolved
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.log import read_metrics
 from txjax.models.model import models_inside
 from txjax.models.vision.rep_lk_net import ParallelKernels
@@ -124,7 +124,7 @@ def tiny(family: str) -> Experiment:
     are proportional to gradients, so rounding stays as small as it is in them; AdamW's are not, and its program is
     longer. (Every optimizer trains in `train/test_population.py`; kills of AdamW's runs are in `commands/`.)
     """
-    experiment = resolved(config.load(str(ROOT / families()[family]), []))
+    experiment = with_default_eval_data(config.load(str(ROOT / families()[family]), []))
     model = experiment.model
     for _, node in walk(experiment.data):
         if getattr(node, "__dict__", {}).get("buckets"):

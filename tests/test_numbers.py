@@ -20,7 +20,7 @@ def test_full_and_rounded_values_of_tables():
     assert [numbers.full(x) for x in (12, 12345, 1.234567, 12345.6, True, None)] == [
         *("12", "12,345", "1.2346", "12,346", "True", "None")
     ]
-    assert [numbers.rounded(x) for x in (12345, 1.234567, math.inf, "x")] == ["12,300", "1.23", "inf", "x"]
+    assert [numbers.round_measured(x) for x in (12345, 1.234567, math.inf, "x")] == ["12,300", "1.23", "inf", "x"]
 
 
 def test_parameters_of_laws_bytes_and_times():

@@ -69,7 +69,7 @@ def test_a_file_stands_for_itself_and_the_files_beside_it(tmp_path, forgetful):
     (tmp_path / "json.py").write_text("raise RuntimeError('not this one')\n")
     (tmp_path / "runs_from_elsewhere").mkdir()
     (tmp_path / "runs_from_elsewhere" / "__init__.py").write_text("raise RuntimeError('it ran')\n")
-    assert sorted(modules.trusted([str(tmp_path / "mine.py")])) == ["beside", "mine", "mine"]
+    assert sorted(modules.trusted_modules([str(tmp_path / "mine.py")])) == ["beside", "mine", "mine"]
     assert "beside" not in sys.modules  # it is not imported before one of its classes is used
 
 
@@ -89,6 +89,6 @@ def test_what_cannot_be_trusted_is_one_line(tmp_path, monkeypatch, forgetful, wo
     (tmp_path / "json.py").write_text("")
     (tmp_path / "broken.py").write_text("\n1 / 0\n")
     with pytest.raises(UserError) as error:
-        modules.trusted([word])
+        modules.trusted_modules([word])
     assert said in str(error.value) and "\n" not in str(error.value)
     assert "broken" not in sys.modules

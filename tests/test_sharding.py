@@ -58,7 +58,7 @@ def test_inside_a_part_of_an_axis_no_rule_names_its_mesh_axes():
     assert sharding.num_shards("batch") == 1  # no mesh at all
     with sharding.use_mesh(mesh):
         assert sharding.num_shards("batch") == 8 and sharding.num_shards("layers") == 4
-        with sharding.within("layers"):
+        with sharding.without_axis("layers"):
             assert sharding.num_shards("batch") == 2 and sharding.num_shards("layers") == 1
         with sharding.no_mesh():
             assert sharding.num_shards("batch") == 1
@@ -66,7 +66,7 @@ def test_inside_a_part_of_an_axis_no_rule_names_its_mesh_axes():
         def part(x: jax.Array) -> jax.Array:
             return sharding.constrain(2 * x, "batch", "width")
 
-        y = jax.jit(sharding.each(part, "layers"))(jnp.ones((4, 6, 3)))
+        y = jax.jit(sharding.vmap_shards(part, "layers"))(jnp.ones((4, 6, 3)))
         assert y.addressable_shards[0].data.shape == (1, 3, 3) and (y == 2).all()
 
 

@@ -85,7 +85,7 @@ def test_a_prompt_starts_as_words():
     found, table = taken("ab", "c"), numbers(256, 3)
     assert {path: row.action for path, row in found.items()} == {"embed": "loaded", "prompt": "resized"}
     want = [table[[97, 98]].sum(0), 2 * table[99]]
-    np.testing.assert_allclose(found["prompt"].resized(jnp.asarray(table)), want, rtol=1e-6)
+    np.testing.assert_allclose(found["prompt"].resize(jnp.asarray(table)), want, rtol=1e-6)
     with pytest.raises(UserError, match=r"init_from\[1\]\.resize\.texts: expected 2 texts, .*, got 3"):
         taken("a", "b", "c")
     with pytest.raises(UserError, match=r"resize\.texts: expected texts with tokens among .*, got ''"):
@@ -181,7 +181,7 @@ def test_axes_are_found_by_name_wherever_they_are():
     here, there = (stored_variables({"weights/params/bias": (s, "float32")}) for s in ((2, 25, 2), (4, 9, 2)))
     ways = (Every(2, start=1), Bicubic(prefix=0, axis="offsets"))
     (row,) = rows((From(resize=ways), there), here=here, axes={"bias": ("layers", "offsets", "heads")})
-    resized = row.resized(jnp.asarray(table))
+    resized = row.resize(jnp.asarray(table))
     for layer in range(2):
         expected = Bicubic(prefix=0)(jnp.asarray(table[1 + 2 * layer]), 25)
         np.testing.assert_allclose(resized[layer], expected, atol=1e-6)
@@ -213,7 +213,7 @@ def test_layers_of_a_stack(way, depth, there, taken):
         return
     (row,) = rows((origin, sizes[1]), here=sizes[0], axes=axes)
     stack = numbers(there, 2)
-    np.testing.assert_array_equal(row.resized(jnp.asarray(stack)), stack[taken])
+    np.testing.assert_array_equal(row.resize(jnp.asarray(stack)), stack[taken])
 
 
 def keys(x: np.ndarray) -> np.ndarray:

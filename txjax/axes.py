@@ -27,19 +27,19 @@ class Axes(Names):
         return self
 
     @property
-    def own(self) -> tuple[int, ...]:
+    def uncopied_dims(self) -> tuple[int, ...]:
         """The dimensions of one layer's, and one expert's, array."""
         return tuple(i for i, name in enumerate(self) if name not in COPIES)
 
     @property
     def inside(self) -> Names:
         """The names of the inputs."""
-        return tuple(self[i] for i in self.own[: self.inputs])
+        return tuple(self[i] for i in self.uncopied_dims[: self.inputs])
 
     @property
     def outside(self) -> Names:
         """The names of the outputs."""
-        return tuple(self[i] for i in self.own[self.inputs :])
+        return tuple(self[i] for i in self.uncopied_dims[self.inputs :])
 
 
 def axes_of(parameter: Any) -> Axes:
@@ -48,4 +48,4 @@ def axes_of(parameter: Any) -> Axes:
     One that doesn't state its inputs (of another library's module) has one output, the last dimension.
     """
     names = Axes(getattr(parameter, "names", None) or (None,) * parameter.ndim)
-    return Axes(names, getattr(parameter, "inputs", max(len(names.own) - 1, 0)))
+    return Axes(names, getattr(parameter, "inputs", max(len(names.uncopied_dims) - 1, 0)))

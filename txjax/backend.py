@@ -71,13 +71,13 @@ def compiler_options() -> dict[str, Any]:
     text = os.environ.get(_OPTIONS, "")
     if not text or _target.get() is not None:
         return {}
-    found = {}
+    options = {}
     for part in text.split(","):
         name, equals, value = part.strip().partition("=")
         if not (name and equals and value):
             raise UserError(_OPTIONS, "name=value,name=value", text)
-        found[name] = {"true": True, "false": False}.get(value.lower(), value)
-    return found
+        options[name] = {"true": True, "false": False}.get(value.lower(), value)
+    return options
 
 
 def _check_options(options: dict[str, Any]) -> None:

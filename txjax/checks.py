@@ -25,8 +25,8 @@ class UserErrors(UserError):
     def __reduce__(self) -> tuple[Any, ...]:
         return UserErrors, (self.errors,)
 
-    def inside(self, place: str, root: str) -> UserError:
-        return UserErrors([error.inside(place, root) for error in self.errors])
+    def with_path(self, place: str, root: str) -> UserError:
+        return UserErrors([error.with_path(place, root) for error in self.errors])
 
     def with_hint(self, hint: str) -> UserError:
         return UserErrors([error.with_hint(hint) for error in self.errors])

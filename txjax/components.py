@@ -25,7 +25,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclasses.dataclass(frozen=True)
-class Slot:
+class ConfigSlot:
     """A field, entry or element of the config tree, whose value is parsed from text.
 
     Attributes:
@@ -81,7 +81,7 @@ class Slot:
             raise self._invalid(text)
         return self._value(node)
 
-    def merged(self, value: Any) -> Any:
+    def merge_value(self, value: Any) -> Any:
         """A value to set. A text is the present component with the field of `config_field(text=True)` set to it.
 
         Raises:
@@ -115,7 +115,7 @@ class Slot:
         else:
             value = self._component(node)
         try:
-            return fitted(self.where, self.kind, value)
+            return convert_value(self.where, self.kind, value)
         except UserError as error:
             raise UserError(error.field, error.expected, error.got, hint=self._hint()) from None
 
@@ -143,7 +143,7 @@ class Slot:
             raise self._invalid(ast.unparse(node))
         return value
 
-    def _inner(self, step: str, kind: Any) -> "Slot":
+    def _inner(self, step: str, kind: Any) -> "ConfigSlot":
         return dataclasses.replace(self, where=self.where + step, kind=kind, now=None)
 
     def _component(self, node: ast.Call) -> Any:
@@ -151,25 +151,28 @@ class Slot:
             raise self._invalid(ast.unparse(node))
         cls = self._class(ast.unparse(node.func))
         fields = {field.name: field for field in config_fields(cls)}
-        said = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
+        fields_hint = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
         positional = [name for name, field in fields.items() if not field.kw_only]
         if len(node.args) > len(positional):
-            raise UserError(self.where, f"at most {len(positional)} arguments", len(node.args), hint=said)
-        given = dict(zip(positional, node.args, strict=False))
+            raise UserError(self.where, f"at most {len(positional)} arguments", len(node.args), hint=fields_hint)
+        values_by_field = dict(zip(positional, node.args, strict=False))
         for keyword in node.keywords:
             name = keyword.arg or "**"
             if name not in fields:
                 raise UserError(
-                    f"{self.where}.{name}", f"a field of {cls.__name__}", near=near_misses(name, fields), hint=said
+                    f"{self.where}.{name}",
+                    f"a field of {cls.__name__}",
+                    near=near_misses(name, fields),
+                    hint=fields_hint,
                 )
-            if name in given:
+            if name in values_by_field:
                 raise UserError(f"{self.where}.{name}", "one value", "two")
-            given[name] = keyword.value
+            values_by_field[name] = keyword.value
         needed = [f.name for f in fields.values() if f.default is f.default_factory is dataclasses.MISSING]
-        if not given.keys() >= set(needed):
-            raise UserError(self.where, f"{cls.__name__}({', '.join(f'{n}=...' for n in needed)})", hint=said)
+        if not values_by_field.keys() >= set(needed):
+            raise UserError(self.where, f"{cls.__name__}({', '.join(f'{n}=...' for n in needed)})", hint=fields_hint)
         kinds = field_types(cls)
-        values = {name: self._inner(f".{name}", kinds[name])._value(part) for name, part in given.items()}
+        values = {name: self._inner(f".{name}", kinds[name])._value(part) for name, part in values_by_field.items()}
         try:
             return cls(**values)
         except UserError:
@@ -179,8 +182,8 @@ class Slot:
 
     def _class(self, name: str) -> type:
         """The allowed class of this name, or of a dotted path that ends with it."""
-        if isinstance(found := self.known.get(name), type) and self._fits(found):
-            return found
+        if isinstance(known_class := self.known.get(name), type) and self._fits(known_class):
+            return known_class
         paths = [path for path in _classes().get(name.rpartition(".")[2], []) if f".{path}".endswith(f".{name}")]
         fitting = [path for path in paths if self._fits(_import(path))]
         chosen = [path for path in fitting if self._likely(_import(path))] or fitting
@@ -195,9 +198,9 @@ class Slot:
 
     def _bases(self) -> list[type]:
         """Classes of txjax of which one must be a base; if any is allowed, the first base of the present value."""
-        found = [option for option in _options(self.kind) if dataclasses.is_dataclass(option)]
-        own = [cls for cls in type(self.now).__mro__ if cls.__module__.startswith("txjax.")]
-        return [cls for cls in found or own[-1:] if cls.__module__.startswith("txjax.")]
+        allowed = [option for option in _options(self.kind) if dataclasses.is_dataclass(option)]
+        own_bases = [cls for cls in type(self.now).__mro__ if cls.__module__.startswith("txjax.")]
+        return [cls for cls in allowed or own_bases[-1:] if cls.__module__.startswith("txjax.")]
 
     def _likely(self, cls: Any) -> bool:
         return self._fits(cls) and issubclass(cls, tuple(self._bases())) and not _is_abstract(cls)
@@ -222,7 +225,7 @@ class Slot:
         return "; ".join(part for part in (such, "or set " + join_names(names, 4) if names else "") if part)
 
 
-def fitted(where: str, kind: Any, value: Any) -> Any:
+def convert_value(where: str, kind: Any, value: Any) -> Any:
     """A copy of the value converted to a field's type: whole numbers to floats, lists to tuples.
 
     Raises:
@@ -263,19 +266,21 @@ def _holds_components(kind: Any) -> bool:
 def _is_abstract(cls: type) -> bool:
     """Whether a method must be overridden by subclasses."""
     methods = [getattr(cls, name) for name in dir(cls) if name == "__call__" or not name.startswith("__")]
-    own = [method for method in methods if getattr(method, "__module__", "").startswith("txjax.")]
-    return any("NotImplementedError" in getattr(method, "__code__", _is_abstract.__code__).co_names for method in own)
+    own_methods = [method for method in methods if getattr(method, "__module__", "").startswith("txjax.")]
+    return any(
+        "NotImplementedError" in getattr(method, "__code__", _is_abstract.__code__).co_names for method in own_methods
+    )
 
 
 @functools.cache
 def _classes() -> dict[str, list[str]]:
     """The dotted paths of txjax's public classes by name. Nothing is imported."""
-    root, found = Path(txjax.__file__).parent, {}  # type: ignore[var-annotated]
+    root, paths_by_name = Path(txjax.__file__).parent, {}  # type: ignore[var-annotated]
     for file in sorted(root.rglob("*.py")):
         module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
         for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(encoding="utf-8"), re.MULTILINE):
-            found.setdefault(name, []).append(f"{module}.{name}")
-    return found
+            paths_by_name.setdefault(name, []).append(f"{module}.{name}")
+    return paths_by_name
 
 
 def _import(path: str) -> Any:

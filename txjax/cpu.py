@@ -26,7 +26,10 @@ def keep_freed_memory() -> bool:
         return False
     try:
         libc = ctypes.CDLL("libc.so.6")
-        set_option, madvise, malloc, free = libc.mallopt, libc.madvise, libc.malloc, libc.free
+        set_option = libc.mallopt
+        madvise = libc.madvise
+        malloc = libc.malloc
+        free = libc.free
     except (OSError, AttributeError):
         return False
     trim_threshold = -1  # the names of malloc.h

@@ -24,7 +24,8 @@ class Experiment:
       model: a Flax Linen module; its fields are its config.
       objective: the loss and metrics; it maps the batch's keys to the model's arguments.
       data: the training data.
-      evals: evaluations during the run by name (`eval/NAME/loss`), by default of the training data set (`resolved`).
+      evals: evaluations during the run by name (`eval/NAME/loss`), by default of the training data set
+        (`with_default_eval_data`).
       optimizer: with its schedule and its parameter groups.
       ema: the average of weights that evaluations and later runs read. If None, they read the weights themselves.
       mesh: how the run is sharded over devices.
@@ -74,7 +75,7 @@ class Experiment:
     init_from: str | From | tuple[From, ...] | None = None
 
 
-def resolved(experiment: Experiment) -> Experiment:
+def with_default_eval_data(experiment: Experiment) -> Experiment:
     """The same experiment with the data sets of its evaluations filled in, as in `config.json`. Idempotent.
 
     Raises:

@@ -38,13 +38,13 @@ def by_scope(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[Scope, i
         return dict(_count(jax.make_jaxpr(fn)(*args, **kwargs).jaxpr, ()))
 
 
-def pruned(fn: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
+def prune_function(fn: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
     """The function without the operations that no result depends on, as a compiler drops them. Results are a list."""
 
     def call(*args: Any) -> list[jax.Array]:
-        made = jax.make_jaxpr(fn)(*args)
-        needed, _ = dce_jaxpr(made.jaxpr, [True] * len(made.jaxpr.outvars), instantiate=True)
-        return jaxpr_as_fun(ClosedJaxpr(needed, made.consts))(*jax.tree.leaves(args))
+        jaxpr = jax.make_jaxpr(fn)(*args)
+        needed, _ = dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars), instantiate=True)
+        return jaxpr_as_fun(ClosedJaxpr(needed, jaxpr.consts))(*jax.tree.leaves(args))
 
     return call
 
@@ -89,8 +89,8 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
 def _one(scope: Scope, flops: int) -> collections.Counter[Scope]:
     """FLOPs of one product. Inside a scope `pairs_A_of_B`, A of every B pairs of a query and a key count."""
     for name in scope:
-        if found := re.fullmatch(r"pairs_(\d+)_of_(\d+)", name):
-            flops = flops * int(found[1]) // int(found[2])
+        if fraction := re.fullmatch(r"pairs_(\d+)_of_(\d+)", name):
+            flops = flops * int(fraction[1]) // int(fraction[2])
     return collections.Counter({scope: flops})
 
 

@@ -17,8 +17,8 @@ def leave_out() -> None:
 
     If the user sets `JAX_PLATFORMS`, it does nothing. Call it before JAX has initialised its backends.
     """
-    found = os.environ.get("TPU_SKIP_MDS_QUERY") != "1"  # JAX sets it where it sees no TPU on the PCI bus
-    if not (found or any(name in os.environ for name in _MARKS) or glob.glob("/dev/accel*")):
+    on_pci_bus = os.environ.get("TPU_SKIP_MDS_QUERY") != "1"  # JAX sets it where it sees no TPU on the PCI bus
+    if not (on_pci_bus or any(name in os.environ for name in _MARKS) or glob.glob("/dev/accel*")):
         register_backend_factory("tpu", _absent, priority=-1)
 
 

@@ -33,7 +33,7 @@ def run_file(flag: str, path: Path) -> ModuleType:
     if (folder := path.resolve().parent) not in _folders:
         _folders.add(folder)
         sys.path.append(str(folder))  # last: no file of it shadows an installed module
-    if not _taken(path):
+    if not _is_taken(path):
         sys.modules[path.stem] = _ours[path.stem] = module
     try:
         with running(flag, path, "code"):
@@ -45,7 +45,7 @@ def run_file(flag: str, path: Path) -> ModuleType:
     return module
 
 
-def trusted(words: Sequence[str]) -> tuple[str, ...]:
+def trusted_modules(words: Sequence[str]) -> tuple[str, ...]:
     """The names of the modules that `--trust` allows a workdir's config.json to name.
 
     Args:
@@ -57,14 +57,14 @@ def trusted(words: Sequence[str]) -> tuple[str, ...]:
     names: list[str] = []
     for word in words:
         if not word.endswith(".py"):
-            names.append(_known(word))
+            names.append(_require_module(word))
             continue
         path = Path(word)
-        if path.is_file() and _taken(path):
+        if path.is_file() and _is_taken(path):
             raise UserError("--trust", "a file whose name no other module has", word)
         run_file("--trust", path)
         # Files only: a folder beside it may be a workdir from an untrusted source.
-        names += [path.stem, *(other.stem for other in path.parent.glob("*.py") if not _taken(other))]
+        names += [path.stem, *(other.stem for other in path.parent.glob("*.py") if not _is_taken(other))]
     return tuple(names)
 
 
@@ -86,23 +86,23 @@ def _similar_files(path: Path) -> list[str]:
     return near_misses(str(path), [str(other) for other in path.parent.glob("*.py")] if path.parent.is_dir() else [])
 
 
-def _taken(path: Path) -> bool:
+def _is_taken(path: Path) -> bool:
     """Whether another module has the name of this file."""
     name = path.stem
     if name in sys.modules:
-        found = getattr(sys.modules[name], "__file__", None)
-        return sys.modules[name] is not _ours.get(name) and not _lies_at(found, path)
+        loaded_from = getattr(sys.modules[name], "__file__", None)
+        return sys.modules[name] is not _ours.get(name) and not _lies_at(loaded_from, path)
     spec = None if "." in name else importlib.util.find_spec(name)
     return "." in name or (spec is not None and not _lies_at(spec.origin, path))
 
 
-def _lies_at(found: str | None, path: Path) -> bool:
+def _lies_at(loaded_from: str | None, path: Path) -> bool:
     """Whether a module's file is this one, or in a folder of another file that was run."""
-    file = Path(found or "").resolve()
+    file = Path(loaded_from or "").resolve()
     return file == path.resolve() or file.parent in _folders
 
 
-def _known(name: str) -> str:
+def _require_module(name: str) -> str:
     """Checks that Python finds a module of this name, and returns the name."""
     with contextlib.suppress(ImportError, ValueError):
         if name in sys.modules or importlib.util.find_spec(name) is not None:

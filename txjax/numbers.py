@@ -26,7 +26,7 @@ def full(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
 
 
-def rounded(value: Any) -> str:
+def round_measured(value: Any) -> str:
     """A measured value for a table: three digits."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return full(value)

@@ -11,7 +11,7 @@ from ml_collections import config_flags
 
 from txjax.aliases import ALIASES
 from txjax.checks import Checks
-from txjax.components import Slot, fitted
+from txjax.components import ConfigSlot, convert_value
 from txjax.tree import check_fields, children, type_name, walk
 from txjax.types import UserError, is_word_of, near_misses
 
@@ -25,7 +25,7 @@ def set_field(tree: Any, path: str, value: Any) -> None:
     slot, parent = _find(tree, _steps(path))
     if parent is None or isinstance(parent, tuple):
         raise UserError(slot.where, "a field of a component", hint="give the whole tuple" if parent else "")
-    _set(tree, f"config.{path}", fitted(slot.where, slot.kind, slot.merged(value)))
+    _set(tree, f"config.{path}", convert_value(slot.where, slot.kind, slot.merge_value(value)))
 
 
 def override_all(tree: Any, overrides: Sequence[str], known: Mapping[str, Any]) -> Any:
@@ -94,18 +94,18 @@ def _step(node: Any, name: str, where: str) -> Any:
     return dict(zip(names, (child for _, child in children(node)), strict=True))[name]
 
 
-def _find(tree: Any, names: Sequence[str]) -> tuple[Slot, Any]:
+def _find(tree: Any, names: Sequence[str]) -> tuple[ConfigSlot, Any]:
     """The slot at these steps, and its parent (None if there are no steps)."""
-    slot, parent = Slot("config", type(tree), tree), None
+    slot, parent = ConfigSlot("config", type(tree), tree), None
     for name in names:
         parent = slot.now
         node = _step(slot.now, name, slot.where)
         kind = slot.kind_of(name)
-        slot = Slot(f"{slot.where}.{name}", kind, node)
+        slot = ConfigSlot(f"{slot.where}.{name}", kind, node)
     return slot, parent
 
 
-def check_override(tree: Any, flag: str) -> tuple[str, Slot]:
+def check_override(tree: Any, flag: str) -> tuple[str, ConfigSlot]:
     """The path that a flag sets, and its slot. Raises UserError if there is no such field."""
     path, sep, value = flag.lstrip("-").partition("=")
     if path.startswith("noconfig."):

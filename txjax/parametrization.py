@@ -179,7 +179,7 @@ class CompleteP(DepthMuP):
     alpha: float = config_field(1.0, above=0, at_most=1)
 
 
-def unscaled(path: str) -> None:
+def no_scaling(path: str) -> None:
     """The scaling of every parameter where nothing depends on the sizes."""
 
 

@@ -10,7 +10,7 @@ LAYOUT = "\n\t"
 
 def visible(text: str, keep: str = "") -> str:
     """The text with its control characters escaped as in Python, `\\x1b`, except those in `keep`."""
-    return CONTROLS.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
+    return CONTROLS.sub(lambda match: match[0] if match[0] in keep else ascii(match[0])[1:-1], text)
 
 
 class Formatter(logging.Formatter):

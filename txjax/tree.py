@@ -26,8 +26,8 @@ _NAMED_TEXT = re.compile(r"""(\w+)(['"]?\s*[=:]\s*)(['"]).*?\3""")  # `api_key="
 def config_fields(component: Any) -> list[dataclasses.Field]:
     """The fields of a component that a user sets. (`parent` and `name` of a Linen module are Flax's.)"""
     fields = [f for f in dataclasses.fields(component) if f.init]
-    own = {"parent", "name"} if any(f.name == "parent" for f in fields) else set()
-    return [f for f in fields if f.name not in own]
+    set_by_flax = {"parent", "name"} if any(f.name == "parent" for f in fields) else set()
+    return [f for f in fields if f.name not in set_by_flax]
 
 
 def is_component(node: Any) -> bool:
@@ -168,9 +168,9 @@ def hide_secrets(words: list[str]) -> list[str]:
     return shown
 
 
-def _without_secret(found: re.Match[str]) -> str:
-    name, between, quote = found.groups()
-    return f"{name}{between}{quote}{_HIDDEN}{quote}" if _SECRET.search(name) else found[0]
+def _without_secret(match: re.Match[str]) -> str:
+    name, between, quote = match.groups()
+    return f"{name}{between}{quote}{_HIDDEN}{quote}" if _SECRET.search(name) else match[0]
 
 
 def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") -> Any:
@@ -194,16 +194,16 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
         if name not in known:
             raise UserError(f"{where}.{name}", f"a field of {component.__name__}", near=near_misses(name, known))
     try:
-        made = component(**fields)
+        instance = component(**fields)
     except UserError:
         raise
     except (TypeError, ValueError) as error:  # fields that are missing, or of other kinds
         raise UserError(where, f"the fields of {component.__name__}", hint=str(error).replace("\n", " ")) from None
-    for name, kind in field_types(made).items():
+    for name, kind in field_types(instance).items():
         if name in fields and not _fits(fields[name], kind):
             got = type(fields[name]).__name__ if dataclasses.is_dataclass(fields[name]) else fields[name]
             raise UserError(f"{where}.{name}", type_name(kind), got)
-    return made
+    return instance
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -230,12 +230,10 @@ def _component(path: str, trusted: tuple[str, ...], where: str) -> type:
             path,
             hint=f"if you trust that module: --trust={module}, or --trust=FOLDER/{module.replace('.', '/')}.py",
         )
-    found = (
-        getattr(importlib.import_module(module), name, None) if module in sys.modules or _importable(module) else None
-    )
-    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+    cls = getattr(importlib.import_module(module), name, None) if module in sys.modules or _importable(module) else None
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise UserError(where, "the path of a dataclass", path)
-    return found
+    return cls
 
 
 def _importable(module: str) -> bool:

@@ -124,10 +124,12 @@ class UserError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles all arguments: the error of a worker process is raised again in the run's."""
-        given = {} if self.got is dataclasses.MISSING else {"got": self.got}
-        return functools.partial(UserError, self.field, self.expected, near=self.near, hint=self.hint, **given), ()
+        got_argument = {} if self.got is dataclasses.MISSING else {"got": self.got}
+        return functools.partial(
+            UserError, self.field, self.expected, near=self.near, hint=self.hint, **got_argument
+        ), ()
 
-    def inside(self, place: str, root: str) -> UserError:
+    def with_path(self, place: str, root: str) -> UserError:
         """The same error with `root`, the component's own name in `field`, replaced by its path in the tree."""
         within = self.field == root or self.field.startswith(f"{root}.")
         field = place + self.field[len(root) :] if within else self.field

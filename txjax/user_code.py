@@ -104,14 +104,14 @@ def _parameters(error: Exception, name: str) -> list[str]:
     """The names of the parameters of the class or function of an error's message, looked up where it was called."""
     last = name.removesuffix(".__init__").rpartition(".")[2]
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
-        for called in _named(last, {**frame.f_globals, **frame.f_locals}):
+        for called in _callables_named(last, {**frame.f_globals, **frame.f_locals}):
             keywords = [x for x in inspect.signature(called).parameters.values() if x.kind not in _NO_KEYWORDS]
             hidden = ("parent", "name") if hasattr(called, "clone") else ()  # of a Linen module, Flax's own
             return [keyword.name for keyword in keywords if keyword.name not in hidden]
     return []
 
 
-def _named(name: str, names: dict[str, Any]) -> Iterator[Any]:
+def _callables_named(name: str, names: dict[str, Any]) -> Iterator[Any]:
     """What can be called and has this name of its own, among some names and in the modules among these."""
     modules = [value for value in names.values() if isinstance(value, ModuleType)]
     for value in (*names.values(), *(vars(module).get(name) for module in modules)):

@@ -14,7 +14,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, Learned, MeanTokens
-from txjax.objectives import Classification, Several
+from txjax.objectives import Classification, MultiTask
 from txjax.optim import AdamW, Cosine
 
 LENGTH = 48
@@ -36,7 +36,7 @@ def get_config() -> Experiment:
             positions=Learned(max_length=LENGTH),
             image_positions=Learned(max_length=16),
         ),
-        objective=Several(tasks={"images": Classification(), "texts": Classification()}),
+        objective=MultiTask(tasks={"images": Classification(), "texts": Classification()}),
         data=Tasks(
             parts={
                 "images": Images(name="txjax_digits", split="train", **digits),

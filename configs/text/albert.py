@@ -18,13 +18,14 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, SentencePairs, Trained, Unigram
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import albert
 from txjax.nn import Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("base", "large", "xlarge", "xxlarge")
+PLANS = (("albert-xxlarge", "xxlarge", "v5p:4x4x4", ("microbatches=8",)),)
 WIKIPEDIA = "wikipedia/20230601.en"
 
 
@@ -37,7 +38,7 @@ def get_config(size: str = "base") -> Experiment:
     parts = {"wikipedia": pairs(WIKIPEDIA, "train[:99%]"), "books": pairs("pg19", "train", "book_text")}
     wide = size in ("xlarge", "xxlarge")
     return Experiment(
-        model=presets.albert(size, dtype="bfloat16", stack=Stack(groups=1, remat="full" if wide else "dots")),
+        model=albert(size, dtype="bfloat16", stack=Stack(groups=1, remat="full" if wide else "dots")),
         objective=MaskedToken(mask_id=4, vocab=30000),  # [MASK] is the fifth special of `Trained`
         data=Mixture(parts=parts, weights={"wikipedia": 2500.0, "books": 800.0}),
         evals={"valid": Evaluation(data=pairs(WIKIPEDIA, "train[99%:]"), every_steps=5000, max_batches=50)},

@@ -18,7 +18,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, PackedText, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import bert, distilbert
 from txjax.nn import Attention
 from txjax.objectives import Distillation, MaskedToken
 from txjax.optim import AdamW, Linear, train_all_but
@@ -26,6 +26,9 @@ from txjax.sharding import Mesh
 from txjax.transfer import Every, From
 
 WIKIPEDIA = "wikipedia/20230601.en"
+
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("distilbert", "", "v5e:4x4", ("model.attention.dropout=0", "microbatches=16")),)
 
 
 def get_config() -> Experiment:
@@ -37,8 +40,8 @@ def get_config() -> Experiment:
     parts = {"wikipedia": packed(WIKIPEDIA, "train[:99%]"), "books": packed("pg19", "train", "book_text")}
     masked = MaskedToken(mask_id=4, vocab=30522)  # [MASK] is the fifth special of `Trained`
     return Experiment(
-        model=presets.distilbert(dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
-        objective=Distillation(teacher=presets.bert("base", dtype="bfloat16"), objective=masked, chunk=64),
+        model=distilbert(dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        objective=Distillation(teacher=bert("base", dtype="bfloat16"), objective=masked, chunk=64),
         data=Mixture(parts=parts, weights={"wikipedia": 2500.0, "books": 800.0}),
         evals={"valid": Evaluation(data=packed(WIKIPEDIA, "train[99%:]"), every_steps=1000, max_batches=50)},
         optimizer=AdamW(

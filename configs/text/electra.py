@@ -18,13 +18,22 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, TextWindows, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.electra import presets
+from txjax.models.text.electra.card import electra
 from txjax.nn import Attention, Learned, Stack
 from txjax.objectives import ReplacedToken
 from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("small", "base", "large")
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (
+    (
+        "electra-large",
+        "large",
+        "v5p:4x4x4",
+        ("model.generator.attention.dropout=0", "model.discriminator.attention.dropout=0"),
+    ),
+)
 # Length of a window, windows of an update, updates, the peak of the learning rate.
 RECIPES = {
     "small": (128, 128, 1_000_000, 5e-4),
@@ -43,7 +52,7 @@ def get_config(size: str = "base") -> Experiment:
 
     parts = {"wikipedia": windows(WIKIPEDIA, "train[:99%]"), "books": windows("pg19", "train", "book_text")}
     return Experiment(
-        model=presets.electra(
+        model=electra(
             size,
             positions=Learned(max_length=512),
             dropout=0.1,

@@ -20,7 +20,7 @@ cola a Matthews correlation of 10.7 ± 1.3 and 0.2 ± 1.9 (times 100, `validatio
 from txjax import sweep as axes
 from txjax.checkpoint import Checkpoints
 from txjax.data import LabelledText, Trained, WordPiece
-from txjax.data.tfds.records import folder, prepared
+from txjax.data.tfds.records import folder, prepared_sets
 from txjax.eval import GLUE, Predictions
 from txjax.experiment import Experiment
 from txjax.models.text.bert.bert import Bert
@@ -97,6 +97,6 @@ def get_config(task: str = "cola") -> Experiment:
 
 def sweep() -> list[dict]:
     """Three seeds of each task that is prepared; of all nine if none is."""
-    here = {name.partition(":")[0] for name in prepared(folder("glue", None))}
+    here = {name.partition(":")[0] for name in prepared_sets(folder("glue", None))}
     tasks = [task for task in FEATURES if f"glue/{task}" in here] or [*FEATURES]
     return axes.grid({"variant": tasks, "seed": range(3)})

@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import gpt2
 from txjax.nn import MLP, Attention, LayerNorm, Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -24,6 +24,27 @@ from txjax.sharding import Mesh
 
 RATES = {"124M": 6e-4, "355M": 3e-4, "774M": 2.5e-4, "1.5B": 2e-4}
 VARIANTS = tuple(RATES)
+PLANS = (
+    ("gpt2-1.5b", "1.5B", "v5e:16x16", ("batch_size=512", "mesh.data=32", "mesh.fsdp=8")),
+    ("gpt2-1.5b", "1.5B", "v5p:4x4x4", ("batch_size=512", "mesh.data=8", "mesh.fsdp=8")),
+    (
+        "gpt2-1.5b-linear",
+        "1.5B",
+        "v5e:16x16",
+        ("batch_size=512", "mesh.data=32", "mesh.fsdp=8", "model.attention=LinearAttention(use_bias=False)"),
+    ),
+    (
+        "gpt2-1.5b-favor",
+        "1.5B",
+        "v5e:16x16",
+        (
+            "batch_size=512",
+            "mesh.data=32",
+            "mesh.fsdp=8",
+            "model.attention=LinearAttention(use_bias=False, features=FavorPlus(features=128))",
+        ),
+    ),
+)
 
 
 def get_config(size: str = "124M") -> Experiment:
@@ -31,7 +52,7 @@ def get_config(size: str = "124M") -> Experiment:
     text = dict(length=1024, tokenizer=tokenizer, boundaries=False)
     small = size == "124M"
     return Experiment(
-        model=presets.gpt2(
+        model=gpt2(
             size,
             vocab=50304,  # a multiple of 128
             attention=Attention(use_bias=False),

@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import gpt3
 from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -37,12 +37,21 @@ RECIPES = {
     "175B": (0.6e-4, 1600),
 }
 VARIANTS = ("125M", "350M", "760M", "1.3B", "2.7B", "6.7B", "13B", "175B")
+# 1,600 windows are 64 times 25, so tensor parallelism takes the other factor of 8, which the vocabulary lacks.
+PLANS = (
+    (
+        "gpt3-175b",
+        "175B",
+        "v5p:8x8x8",
+        ("mesh.fsdp=64", "mesh.tensor=8", "mesh.rules={'vocab': ()}", "microbatches=25"),
+    ),
+)
 
 
 def get_config(size: str = "125M") -> Experiment:
     tokenizer = Trained(algorithm=BPE(), size=50257, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",))
     text = dict(length=LENGTH, tokenizer=tokenizer, boundaries=False)
-    model = presets.gpt3(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
+    model = gpt3(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
     rate, batch = RECIPES[size]
     return Experiment(
         model=model,

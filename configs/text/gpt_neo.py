@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import gpt_neo
 from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -24,6 +24,7 @@ from txjax.sharding import Mesh
 
 RATES = {"125M": 6e-4, "1.3B": 2e-4, "2.7B": 1.6e-4}  # GPT-3's for these sizes; the authors' for 1.3B
 VARIANTS = ("125M", "1.3B", "2.7B")
+PLANS = (("gpt-neo-2.7b", "2.7B", "v5e:16x16", ("mesh.data=8", "mesh.fsdp=32", "microbatches=2")),)
 
 
 def get_config(size: str = "125M") -> Experiment:
@@ -31,7 +32,7 @@ def get_config(size: str = "125M") -> Experiment:
     text = dict(length=2048, tokenizer=tokenizer, boundaries=False)
     small = size == "125M"
     return Experiment(
-        model=presets.gpt_neo(size, dtype="bfloat16", stack=Stack(remat="none" if small else "dots")),
+        model=gpt_neo(size, dtype="bfloat16", stack=Stack(remat="none" if small else "dots")),
         objective=NextToken(loss=CrossEntropy(chunk=256)),
         data=NextTokenWindows(name="c4/en", split="train", **text),
         evals={

@@ -1,4 +1,4 @@
-"""Llama-style decoders from scratch on C4, 125M to 65B (`txjax/models/text/decoder/presets.py` says by which rule).
+"""Llama-style decoders from scratch on C4, 125M to 65B (`txjax/models/text/decoder/card.py` says by which rule).
 
     txjax train --config=configs/text/llama.py --workdir=runs/llama_125m
     txjax train --config=configs/text/llama.py:7B --workdir=runs/llama_7b --config.microbatches=16
@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import llama
 from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -36,12 +36,18 @@ RECIPES = {
     "65B": (1.5e-4, 2048, 334_000),
 }
 VARIANTS = tuple(RECIPES)
+# FSDP over a part of the devices of v5p:4x4x4: over all of them XLA gathers by sums (2.0 of the least).
+PLANS = (
+    ("llama-7b", "7B", "v5e:16x16", ("mesh.data=8", "mesh.fsdp=32", "microbatches=8", "model.stack.remat=full")),
+    ("llama-7b", "7B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4", "model.stack.remat=full")),
+    ("llama-65b", "65B", "v5p:4x4x4", ("mesh.fsdp=32", "mesh.tensor=2", "microbatches=64")),
+)
 
 
 def get_config(size: str = "125M") -> Experiment:
     tokenizer = Trained(algorithm=BPE(), size=32000, name="c4/en", split="train[:1000000]", specials=("<s>",))
     text = dict(length=LENGTH, tokenizer=tokenizer)
-    model = presets.llama(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
+    model = llama(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
     rate, batch, steps = RECIPES[size]
     return Experiment(
         model=model,

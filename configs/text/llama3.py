@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import llama3
 from txjax.nn import Rotary, Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -25,13 +25,14 @@ from txjax.sharding import Mesh
 
 RATES = {"8B": 3e-4, "70B": 1.5e-4, "405B": 8e-5}
 VARIANTS = ("8B", "70B", "405B")
+PLANS = (("llama3-405b", "405B", "v5p:8x8x8", ("mesh.fsdp=64", "mesh.tensor=8", "microbatches=32")),)
 
 
 def get_config(size: str = "8B") -> Experiment:
     specials = ("<|begin_of_text|>", "<|end_of_text|>")
     tokenizer = Trained(algorithm=BPE(), size=128256, name="c4/en", split="train[:1000000]", specials=specials)
     text = dict(length=8192, tokenizer=tokenizer)
-    model = presets.llama3(size, positions=Rotary(theta=500000.0), dtype="bfloat16", stack=Stack(remat="full"))
+    model = llama3(size, positions=Rotary(theta=500000.0), dtype="bfloat16", stack=Stack(remat="full"))
     return Experiment(
         model=model,
         objective=NextToken(loss=CrossEntropy(chunk=256)),

@@ -17,13 +17,15 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Mixture, PackedText, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import roberta
 from txjax.nn import Attention, Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("base", "large")
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("roberta-large", "large", "v5p:4x4x4", ("model.attention.dropout=0", "microbatches=4")),)
 WIKIPEDIA = "wikipedia/20230601.en"
 # Peak learning rates and updates of warm-up (table 9).
 RATES = {"base": (6e-4, 24_000), "large": (4e-4, 30_000)}
@@ -41,7 +43,7 @@ def get_config(size: str = "base") -> Experiment:
         "news": packed("c4/realnewslike", "train"),
         "links": packed("c4/webtextlike", "train"),
     }
-    model = presets.roberta(
+    model = roberta(
         size,
         dropout=0.1,
         attention=Attention(dropout=0.1),

@@ -13,7 +13,7 @@ Score: not run here. The paper has 81.6% (base) and 86.6% (large) of the validat
 from txjax.data import Choices, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import bert
 from txjax.nn import Attention, Classes, Pooler
 from txjax.objectives import MultipleChoice
 from txjax.optim import AdamW, Linear
@@ -28,9 +28,7 @@ def get_config(size: str = "base") -> Experiment:
     endings = tuple(f"{{ending{i}}}" for i in range(4))
     texts = dict(context="{sent1} {sent2}", choices=endings, length=128, tokenizer=tokenizer)
     return Experiment(
-        model=presets.bert(
-            size, head=Classes(1, Pooler()), dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"
-        ),
+        model=bert(size, head=Classes(1, Pooler()), dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
         objective=MultipleChoice(),
         data=Choices(name="swag", split="train", **texts),
         evals={"valid": Evaluation(data=Choices(split="validation", **texts), every_steps=1000)},

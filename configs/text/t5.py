@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import TextWindows, Trained, Unigram
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.encoder_decoder import presets
+from txjax.models.text.encoder_decoder.card import t5, t5_v1_1
 from txjax.nn import Stack
 from txjax.objectives import SpanCorruption
 from txjax.optim import Adafactor, InverseSquareRoot
@@ -24,13 +24,18 @@ from txjax.sharding import Mesh
 
 V1_1 = "v1_1-"
 VARIANTS = ("small", "base", "large", "3B", "11B", "v1_1-small", "v1_1-base", "v1_1-large", "v1_1-xl", "v1_1-xxl")
+# A bias of the scores rules out the kernel.
+PLANS = (
+    ("t5-11B", "11B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4")),
+    ("t5-v1_1-xxl", "v1_1-xxl", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4")),
+)
 SENTINELS = 100
 
 
 def get_config(variant: str = "base") -> Experiment:
     size = variant.removeprefix(V1_1)
     small = size in ("small", "base")
-    preset = presets.t5 if size == variant else presets.t5_v1_1
+    preset = t5 if size == variant else t5_v1_1
     # The first sentinel has the largest id, as in T5's vocabulary.
     specials = ("[PAD]", "[END]", "[UNK]", *(f"[SPAN_{i}]" for i in reversed(range(SENTINELS))))
     tokenizer = Trained(algorithm=Unigram(), size=32128, name="c4/en", split="train[:1000000]", specials=specials)

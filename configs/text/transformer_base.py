@@ -15,7 +15,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Pairs, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.encoder_decoder import presets
+from txjax.models.text.encoder_decoder.card import transformer
 from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, InverseSquareRoot
@@ -24,6 +24,10 @@ from txjax.sharding import Mesh
 # updates, updates between checkpoints (ten minutes of the authors' machine), checkpoints in the average
 RECIPES = {"base": (100_000, 1500, 5), "big": (300_000, 600, 20)}
 VARIANTS = ("base", "big")
+PLANS = (
+    ("transformer-base", "", "v5e:2x4", ()),
+    ("transformer-big", "big", "v5e:2x4", ()),
+)
 WARMUP = 4000
 
 
@@ -32,7 +36,7 @@ def get_config(size: str = "base") -> Experiment:
     name, languages = "wmt14_translate/de-en", ("en", "de")
     tokenizer = Trained(algorithm=BPE(), size=37000, name=name, features=languages, specials=specials)
     texts = dict(source="{en}", target="{de}", source_length=128, length=128, tokenizer=tokenizer)
-    model = presets.transformer(size, dtype="bfloat16", stack=Stack(remat="none" if size == "base" else "dots"))
+    model = transformer(size, dtype="bfloat16", stack=Stack(remat="none" if size == "base" else "dots"))
     steps, every, kept = RECIPES[size]
     return Experiment(
         model=model,

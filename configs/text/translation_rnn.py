@@ -23,12 +23,14 @@ from txjax.decoding import Beam
 from txjax.eval import Evaluation, GeneratedTexts
 from txjax.experiment import Experiment
 from txjax.models import Model
-from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong, presets
+from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong
+from txjax.models.text.recurrent.card import rnnsearch
 from txjax.objectives import NextToken
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("bahdanau", "luong", "rnnsearch")
+PLANS = (("rnnsearch", "rnnsearch", "v5e:2x4", ("data.buckets=()",)),)
 
 
 def get_config(style: str = "bahdanau") -> Experiment:
@@ -39,7 +41,7 @@ def get_config(style: str = "bahdanau") -> Experiment:
     models: dict[str, Model] = {
         "bahdanau": RecurrentEncoderDecoder(**sizes),
         "luong": luong(**sizes),
-        "rnnsearch": presets.rnnsearch(),
+        "rnnsearch": rnnsearch(),
     }
     beam, num_steps = Beam(size=4, length_penalty=0.6), 2000
     return Experiment(

@@ -20,15 +20,18 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Bitext, Dataset, InLanguage, Mixture, Tasks, Temperature, TextWindows, Trained
 from txjax.eval import Evaluation, Evaluator
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import xlm
 from txjax.nn import Attention, Stack
-from txjax.objectives import CrossEntropy, MaskedToken, Several
+from txjax.objectives import CrossEntropy, MaskedToken, MultiTask
 from txjax.optim import AdamW, InverseSquareRoot
 from txjax.sharding import Mesh
 
 LANGUAGES = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 TRANSLATED = ("bg", "de", "el", "es", "fr")
 LENGTH = 256
+
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("xlm", "", "v5p:4x4x4", ("model.attention.dropout=0",)),)
 
 
 def get_config() -> Experiment:
@@ -58,14 +61,14 @@ def get_config() -> Experiment:
         for each in ("en", "de", "sw")
     }
     return Experiment(
-        model=presets.xlm(
+        model=xlm(
             "xnli15-1024",
             dropout=0.1,
             attention=Attention(dropout=0.1),
             stack=Stack(remat="dots"),
             dtype="bfloat16",
         ),
-        objective=Several(tasks={each: masked() for each in parts}),
+        objective=MultiTask(tasks={each: masked() for each in parts}),
         data=Tasks(parts=parts),
         evals=evals,
         optimizer=AdamW(peak_lr=1e-4, b2=0.98, weight_decay=0.0, schedule=InverseSquareRoot(warmup_steps=4000)),

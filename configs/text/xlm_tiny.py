@@ -34,7 +34,7 @@ from txjax.eval import Evaluation, Evaluator, Retrieval
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.nn import Learned, PlainMaskedTokens, PreNorm, TokenClasses, Untied
-from txjax.objectives import MaskedToken, Several, TokenClassification
+from txjax.objectives import MaskedToken, MultiTask, TokenClassification
 from txjax.optim import AdamW, Linear
 from txjax.transfer import From
 
@@ -80,7 +80,7 @@ def get_config(variant: str = "tlm") -> Experiment:
     )
     return Experiment(
         model=model,
-        objective=Several(tasks={each: masked() for each in parts}),
+        objective=MultiTask(tasks={each: masked() for each in parts}),
         data=Tasks(parts=parts, rows={"mlm": 2, "tlm": 1} if with_pairs else {"mlm": 4}),
         evals=evals,
         optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=200)),

@@ -27,15 +27,15 @@ from txjax.data.images.transforms import Transform
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Hierarchical
-from txjax.models.vision.conv_next import presets as conv_next_presets
+from txjax.models.vision.conv_next.card import convnext
 from txjax.models.vision.cvt import ConvAttention
-from txjax.models.vision.cvt import presets as cvt_presets
+from txjax.models.vision.cvt.card import cvt
 from txjax.models.vision.cvt.cvt import CvT
-from txjax.models.vision.max_vit import presets as max_vit_presets
+from txjax.models.vision.max_vit.card import max_vit
 from txjax.models.vision.max_vit.max_vit import MaxViT
-from txjax.models.vision.meta_former import presets as meta_former_presets
-from txjax.models.vision.rep_lk_net import presets as rep_lk_net_presets
-from txjax.models.vision.swin import presets as swin_presets
+from txjax.models.vision.meta_former.card import poolformer
+from txjax.models.vision.rep_lk_net.card import replknet
+from txjax.models.vision.swin.card import swin
 from txjax.nn import BatchNorm
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import EMA, AdamW, Cosine
@@ -74,23 +74,21 @@ class Recipe:
     final_lr: float = 0.0
 
 
-def cvt(size: str, **fields: Any) -> CvT:
+def grouped_cvt(size: str, **fields: Any) -> CvT:
     """With statistics of 256 examples, a device's share in the authors' runs."""
-    return cvt_presets.cvt(size, attention=ConvAttention(norm=BatchNorm(group=256)), **fields)
+    return cvt(size, attention=ConvAttention(norm=BatchNorm(group=256)), **fields)
 
 
-def maxvit(size: str, **fields: Any) -> MaxViT:
+def grouped_max_vit(size: str, **fields: Any) -> MaxViT:
     """With statistics of groups."""
-    return max_vit_presets.max_vit(size, batch_norm=BatchNorm(momentum=0.99, eps=1e-3, group=512), **fields)
+    return max_vit(size, batch_norm=BatchNorm(momentum=0.99, eps=1e-3, group=512), **fields)
 
 
 RECIPES = {
-    "swin": Recipe(swin_presets.swin, dict(T=0.2, S=0.3, B=0.5, L=0.5), peak_lr=1e-3, batch_size=1024, clip=5.0),
-    "convnext": Recipe(
-        conv_next_presets.convnext, dict(T=0.1, S=0.4, B=0.5, L=0.5, XL=0.5), peak_lr=4e-3, batch_size=4096, ema=0.9999
-    ),
+    "swin": Recipe(swin, dict(T=0.2, S=0.3, B=0.5, L=0.5), peak_lr=1e-3, batch_size=1024, clip=5.0),
+    "convnext": Recipe(convnext, dict(T=0.1, S=0.4, B=0.5, L=0.5, XL=0.5), peak_lr=4e-3, batch_size=4096, ema=0.9999),
     "poolformer": Recipe(
-        meta_former_presets.poolformer,
+        poolformer,
         dict(S12=0.1, S24=0.1, S36=0.2, M36=0.3, M48=0.4),
         peak_lr=1e-3,
         batch_size=1024,
@@ -98,7 +96,7 @@ RECIPES = {
     ),
     # As in the authors' files; the paper prints a rate of 0.02. For 21 they repeat augmentations, which is not here.
     "cvt": Recipe(
-        cvt,
+        grouped_cvt,
         {"13": 0.1, "21": 0.1, "W24": 0.3},
         peak_lr=2e-3,
         batch_size=2048,
@@ -107,7 +105,7 @@ RECIPES = {
     ),
     # The authors have no recipe of XL on these images; statistics are of 512 examples here.
     "maxvit": Recipe(
-        maxvit,
+        grouped_max_vit,
         dict(T=0.2, S=0.3, B=0.4, L=0.6, XL=0.6),
         peak_lr=3e-3,
         batch_size=4096,
@@ -119,7 +117,7 @@ RECIPES = {
         final_lr=1e-5 / 3e-3,
     ),
     "replknet": Recipe(
-        rep_lk_net_presets.replknet,
+        replknet,
         {"31B": 0.5, "31L": 0.5, "XL": 0.5},
         peak_lr=4e-3,
         batch_size=2048,
@@ -128,6 +126,15 @@ RECIPES = {
     ),
 }
 VARIANTS = tuple(f"{family}-{size}" for family, recipe in RECIPES.items() for size in recipe.drop_path)
+# Batch normalization takes its statistics of the whole batch, over all devices.
+PLANS = (
+    ("swin-L", "swin-L", "v5e:16x16", ("mesh.data=-1",)),
+    ("convnext-XL", "convnext-XL", "v5e:16x16", ("mesh.data=-1",)),
+    ("poolformer-M48", "poolformer-M48", "v5e:16x16", ("mesh.data=-1",)),
+    ("cvt-W24", "cvt-W24", "v5e:16x16", ("mesh.data=-1",)),
+    ("replknet-XL", "replknet-XL", "v5e:16x16", ("mesh.data=64", "mesh.fsdp=4")),
+    ("maxvit-XL", "maxvit-XL", "v5p:4x4x4", ("mesh.data=-1", "microbatches=2")),
+)
 
 
 def get_config(variant: str = "swin-T") -> Experiment:

@@ -15,17 +15,18 @@ from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
 from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.res_net import presets
+from txjax.models.vision.res_net.card import BIT, bit
 from txjax.objectives import Classification
 from txjax.optim import SGD, StepDecay
 
-VARIANTS = tuple(presets.BIT)
+VARIANTS = tuple(BIT)
+PLANS = (("bit-R152x4", "R152x4", "v5p:4x4x4", ("mesh.data=-1", "microbatches=4")),)
 
 
 def get_config(size: str = "R50x1") -> Experiment:
     batch_size = 4096
     return Experiment(
-        model=presets.bit(size, dtype="bfloat16"),
+        model=bit(size, dtype="bfloat16"),
         objective=Classification(),
         data=imagenet("train", RandomResizedCrop(224), Flip()),
         evals={"valid": Evaluation(data=imagenet("validation", Resize(256), CenterCrop(224), name=None))},

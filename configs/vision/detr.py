@@ -17,12 +17,13 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Detections, Either, Flip, RandomCrop, ResizeWithin
 from txjax.eval import AveragePrecision, DetectedObjects
 from txjax.experiment import Experiment
-from txjax.models.vision.detr import presets
+from txjax.models.vision.detr.card import detr
 from txjax.objectives import SetPrediction
 from txjax.optim import AdamW, Group, StepDecay
 from txjax.transfer import From
 
 VARIANTS = ("R50", "R101")
+PLANS = (("detr-R101", "R101", "v5e:8x8", ("mesh.data=-1",)),)
 TRAIN_IMAGES = 118_287
 SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
 FIRST = r"backbone/(downsample|stages)_0/.*"
@@ -43,7 +44,7 @@ def get_config(size: str = "R50") -> Experiment:
     cropped = ResizeWithin((400, 500, 600), longest=4000), RandomCrop(384, 600), resize
     valid = Detections(split="validation", transforms=(ResizeWithin((800,), longest=1333),), **usual)
     return Experiment(
-        model=presets.detr(size, dtype="bfloat16"),
+        model=detr(size, dtype="bfloat16"),
         objective=SetPrediction(),
         data=Detections(name="coco/2017", split="train", transforms=(Flip(), Either((resize,), cropped)), **usual),
         evals={

@@ -23,7 +23,7 @@ from txjax.data import (
 from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import presets
+from txjax.models.vision.vit.card import vit
 from txjax.nn import PreNorm, Sinusoidal2D
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import AdamW, Cosine, LayerDecay
@@ -44,7 +44,7 @@ def get_config(variant: str = "base") -> Experiment:
     train = imagenet("train", RandomResizedCrop(224), Flip(), augment, RandomErasing(0.25), mix=OneOf())
     validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
-        model=presets.vit(
+        model=vit(
             size,
             positions=Sinusoidal2D(),
             block=PreNorm(drop_path=drop_path),

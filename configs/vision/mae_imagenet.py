@@ -16,11 +16,12 @@ from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
 from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.mae import presets
+from txjax.models.vision.mae.card import mae
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("large", "huge")
+PLANS = (("mae-h/14", "huge", "v5e:16x16", ("mesh.data=64", "mesh.fsdp=4")),)
 BATCH = 4096
 STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 
@@ -29,7 +30,7 @@ def get_config(variant: str = "base") -> Experiment:
     size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
-        model=presets.mae(size, dtype="bfloat16"),
+        model=mae(size, dtype="bfloat16"),
         objective=MaskedPatch(rate=0.75),
         data=imagenet("train", RandomResizedCrop(224, area=(0.2, 1.0)), Flip()),
         evals={"valid": Evaluation(data=validation, every_steps=10_000)},

@@ -17,7 +17,7 @@ from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
 from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import presets
+from txjax.models.vision.vit.card import vit
 from txjax.nn import BatchNorm, BatchNormed, Classes, FirstToken, Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import LARS, Cosine, Group
@@ -32,7 +32,7 @@ def get_config(variant: str = "base") -> Experiment:
     epochs = 90 if variant == "base" else 50
     validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
-        model=presets.vit(
+        model=vit(
             size,
             head=Classes(1000, BatchNormed(FirstToken(), BatchNorm(eps=1e-6, group=512))),
             positions=Sinusoidal2D(),

@@ -16,14 +16,16 @@ from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.decoding import ParallelDecoding
 from txjax.eval import ClassSamples, Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.mask_git import presets as mask_git_presets
-from txjax.models.vision.vq_tokenizer import presets as vq_tokenizer_presets
+from txjax.models.vision.mask_git.card import MASK_GIT, mask_git
+from txjax.models.vision.vq_tokenizer.card import vq_tokenizer
 from txjax.nn import Attention
 from txjax.objectives import CrossEntropy, MaskedVisualTokens
 from txjax.optim import AdamW, Constant, train_all_but
 from txjax.transfer import From
 
-VARIANTS = tuple(mask_git_presets.MASK_GIT)
+VARIANTS = tuple(MASK_GIT)
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("maskgit-512", "512", "v5e:8x8", ("mesh.data=-1", "model.attention.dropout=0")),)
 BATCH = 256
 SHOWN = (1, 22, 88, 130, 207, 279, 417, 933)  # classes of the pictures
 
@@ -32,9 +34,9 @@ def get_config(size: str = "256") -> Experiment:
     side = int(size)
     validation = imagenet("validation", Resize(side), CenterCrop(side), name=None, shape=(side, side, 3))
     return Experiment(
-        model=mask_git_presets.mask_git(size, dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        model=mask_git(size, dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
         objective=MaskedVisualTokens(
-            tokenizer=vq_tokenizer_presets.vq_tokenizer(dtype="bfloat16"),
+            tokenizer=vq_tokenizer(dtype="bfloat16"),
             classes=1000,
             loss=CrossEntropy(label_smoothing=0.1),
         ),

@@ -16,19 +16,19 @@ from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
 from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.res_net import presets
+from txjax.models.vision.res_net.card import RESNET, resnet
 from txjax.nn import BatchNorm
 from txjax.objectives import Classification
 from txjax.optim import SGD, StepDecay
 
-VARIANTS = tuple(presets.RESNET)
+VARIANTS = tuple(RESNET)
 
 
 def get_config(size: str = "50") -> Experiment:
     batch_size = 256
     epoch = TRAIN_IMAGES / batch_size
     return Experiment(
-        model=presets.resnet(size, norm=BatchNorm(group=32), dtype="bfloat16"),
+        model=resnet(size, norm=BatchNorm(group=32), dtype="bfloat16"),
         objective=Classification(),
         data=imagenet("train", RandomResizedCrop(224), Flip()),
         evals={"valid": Evaluation(data=imagenet("validation", Resize(256), CenterCrop(224), name=None))},

@@ -19,21 +19,22 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Channels, Detections, ResizeWithin
 from txjax.eval import ClickedMasks
 from txjax.experiment import Experiment
-from txjax.models.vision.sam import presets
+from txjax.models.vision.sam.card import sam, sam_encoder
 from txjax.nn import PreNormWithoutFinal
 from txjax.objectives import PromptedMasks
 from txjax.optim import AdamW, LayerDecay, StepDecay
 
 VARIANTS = ("L", "H")
+PLANS = (("sam-H", "H", "v5p:4x4x4", ("mesh.data=-1", "microbatches=4", "model.stack.remat=full")),)
 
 
 def get_config(variant: str = "B") -> Experiment:
     resize = ResizeWithin((1024,), 1024), Channels(3)
     images = dict(shape=(1024, 1024, 3), classes=1, objects=64, masks_feature="instances", transforms=resize)
     normalised = dict(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-    encoder = presets.sam_encoder(variant, block=PreNormWithoutFinal(drop_path=0.4), dtype="bfloat16")
+    encoder = sam_encoder(variant, block=PreNormWithoutFinal(drop_path=0.4), dtype="bfloat16")
     return Experiment(
-        model=presets.sam(variant, encoder=encoder, dtype="bfloat16"),
+        model=sam(variant, encoder=encoder, dtype="bfloat16"),
         objective=PromptedMasks(),
         data=Detections(name="sa_1b", split="train", **images, **normalised),
         evals={"valid": ClickedMasks(data=Detections(split="validation", **images, **normalised), every_steps=5000)},

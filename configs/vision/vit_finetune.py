@@ -5,7 +5,7 @@
     txjax train --config=configs/vision/vit_finetune.py:vtab/dtd@L/16 --workdir=runs/dtd --config.init_from=runs/large
 
 A variant is a key of `txjax.data.images.image_sets.SETS` or another prepared set of TFDS, a task of VTAB after `vtab/`,
-and after `@` a size of `presets.vit` (B/16). `runs/pretrained` is a ViT of 224 pixels: a run, or a folder of Hugging
+and after `@` a size of `vit` (B/16). `runs/pretrained` is a ViT of 224 pixels: a run, or a folder of Hugging
 Face's that `txjax import` has read. Its learned positions are resized to the larger grid, its head is new.
 
 `txjax sweep` tries the paper's learning rates on each of its sets. VTAB (Zhai et al. 2019) is a run on each of 19 tasks
@@ -27,7 +27,7 @@ from txjax.data import Flip, RandomResizedCrop, Stretch
 from txjax.data.images.image_sets import SETS, image_set
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import presets
+from txjax.models.vision.vit.card import vit
 from txjax.nn import Classes, FirstToken, Learned
 from txjax.objectives import Classification
 from txjax.optim import SGD, Cosine
@@ -58,7 +58,7 @@ def get_config(variant: str = "imagenet2012") -> Experiment:
     train = image_set(name, part, *crops, size=pixels)
     test = image_set(name, "test", Stretch(pixels), size=pixels, name=None)
     return Experiment(
-        model=presets.vit(
+        model=vit(
             size,
             head=Classes(train.classes, FirstToken()),
             positions=Learned(max_length=(pixels // patch) ** 2 + 1),

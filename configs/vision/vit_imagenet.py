@@ -24,6 +24,10 @@ from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import EMA, AdamW, Cosine
 
 VARIANTS = ("base", "large", "huge")
+PLANS = (
+    ("vit-h/14", "huge", "v5e:16x16", ("mesh.data=16", "mesh.fsdp=16")),
+    ("vit-h/14", "huge", "v5p:4x4x4", ("mesh.data=4", "mesh.fsdp=16")),
+)
 
 
 def get_config(variant: str = "small") -> Experiment:

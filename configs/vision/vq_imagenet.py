@@ -15,7 +15,7 @@ from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
 from txjax.data.images.imagenet import imagenet
 from txjax.eval import CodebookUsage, Evaluation, Reconstructions
 from txjax.experiment import Experiment
-from txjax.models.vision.vq_tokenizer import presets
+from txjax.models.vision.vq_tokenizer.card import vq_tokenizer
 from txjax.objectives import VQReconstruction
 from txjax.optim import AdamW, Constant
 
@@ -24,7 +24,7 @@ def get_config() -> Experiment:
     shape = (256, 256, 3)
     validation = imagenet("validation", Resize(256), CenterCrop(256), name=None, shape=shape)
     return Experiment(
-        model=presets.vq_tokenizer(dtype="bfloat16"),
+        model=vq_tokenizer(dtype="bfloat16"),
         objective=VQReconstruction(),
         data=imagenet("train", RandomResizedCrop(256, area=(0.8, 1.0)), Flip(), shape=shape),
         evals={

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, dress
+from txjax.report.curves import LIGHT, style_axes
 from txjax.scaling.run_records import read_records
 
 SKILLS = {"addition": "addition", "copying": "copying", "in_context_regression": "in-context regression"}
@@ -58,7 +58,7 @@ def over_sizes(runs: Runs) -> Figure:
     for panel, row in zip(PANELS, grid, strict=True):
         row[0].set_ylabel(panel.up, fontsize=9, color=LIGHT.faint)
         for (skill, title), axes in zip(SKILLS.items(), row, strict=True):
-            dress(axes, LIGHT, title)
+            style_axes(axes, LIGHT, title)
             for color, (label, score) in zip(LIGHT.lines, panel.scores.items(), strict=False):
                 values = [[panel.scale * run[f"eval/{skill}/{score}"] for run in same] for same in runs.values()]
                 axes.plot(list(runs), [statistics.mean(each) for each in values], color=color, lw=1.6, label=label)
@@ -78,7 +78,7 @@ def over_updates(runs: Runs) -> Figure:
     panels = figure.subplots(1, len(SKILLS), sharex=True)
     panels[0].set_ylabel("log-likelihood, nats", fontsize=9, color=LIGHT.faint)
     for (skill, title), axes in zip(SKILLS.items(), panels, strict=True):
-        dress(axes, LIGHT, title)
+        style_axes(axes, LIGHT, title)
         axes.set_xlabel("updates", fontsize=9, color=LIGHT.faint)
         for color, (size, rows) in zip(LIGHT.lines, runs.items(), strict=False):
             for number, name in enumerate(dict.fromkeys(row["run"] for row in rows)):

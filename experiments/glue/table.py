@@ -16,7 +16,7 @@ from pathlib import Path
 from txjax.eval import GLUE
 from txjax.log import read_metrics
 from txjax.log.terminal_table import table
-from txjax.sweep.sweep_folder import Folder, finished
+from txjax.sweep.sweep_folder import Folder, is_finished
 
 EVALS = {"mnli": ("valid", "mismatched")}
 
@@ -27,7 +27,7 @@ def runs(sweep: Path) -> dict[str, list[dict[str, float]]]:
     folder = Folder(sweep)
     for point in folder.points():
         workdir = folder.run(point.name)
-        if not finished(workdir, point.num_steps):
+        if not is_finished(workdir, point.num_steps):
             continue
         last = {name: value for row in read_metrics(workdir) for name, value in row.items()}
         task = point.values["variant"]

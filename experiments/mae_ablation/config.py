@@ -13,7 +13,7 @@ from txjax.data import CenterCrop, Flip, Images, RandomResizedCrop, Resize
 from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation, FewShot, LinearProbe, NearestNeighbours
 from txjax.experiment import Experiment
-from txjax.models.vision.mae import presets
+from txjax.models.vision.mae.card import mae
 from txjax.models.vision.mae.mae import MAE
 from txjax.objectives import BlockMask, GridMask, MaskedPatch
 from txjax.optim import AdamW, Cosine
@@ -64,7 +64,7 @@ def on_imagenet() -> Experiment:
     often = dict(every_steps=round(50 * per_epoch))
     depth, width = BASE["imagenet"]
     return Experiment(
-        model=presets.mae("L/16", decoder_depth=depth, decoder_width=width, dtype="bfloat16"),
+        model=mae("L/16", decoder_depth=depth, decoder_width=width, dtype="bfloat16"),
         objective=MaskedPatch(rate=0.75),
         data=imagenet("train", RandomResizedCrop(224, area=(0.2, 1.0)), Flip()),
         evals={

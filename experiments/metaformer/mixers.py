@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, dress
+from txjax.report.curves import LIGHT, style_axes
 
 METRIC = "eval/test/accuracy"
 
@@ -26,7 +26,7 @@ def main(report: Path) -> None:
     order = sorted(scores, key=lambda mixer: statistics.mean(scores[mixer]))
     figure = Figure(figsize=(6.4, 2.6), dpi=160, facecolor=LIGHT.paper, layout="constrained")
     axes = figure.add_subplot()
-    dress(axes, LIGHT, "accuracy by mixer: each seed, and the mean")
+    style_axes(axes, LIGHT, "accuracy by mixer: each seed, and the mean")
     for row, mixer in enumerate(order):
         runs = scores[mixer]
         mean, error = statistics.mean(runs), statistics.stdev(runs) / len(runs) ** 0.5

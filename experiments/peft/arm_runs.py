@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from txjax.log import read_metrics
-from txjax.sweep.sweep_folder import Folder, finished
+from txjax.sweep.sweep_folder import Folder, is_finished
 
 
 class ArmRun(NamedTuple):
@@ -33,7 +33,7 @@ def arm_runs(sweep: Path) -> list[ArmRun]:
     folder, found = Folder(sweep), []
     for point in folder.points():
         workdir, values = folder.run(point.name), point.values
-        if finished(workdir, point.num_steps):
+        if is_finished(workdir, point.num_steps):
             last: dict[str, Any] = {name: value for row in read_metrics(workdir) for name, value in row.items()}
             arm = values["variant"].partition("-")[2]
             step = workdir / "checkpoints" / str(point.num_steps)

@@ -15,7 +15,7 @@ from arm_runs import ArmRun, arm_runs
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from txjax.report.curves import LIGHT, dress
+from txjax.report.curves import LIGHT, style_axes
 
 TITLES = {"text": "banking77, ten questions an intent", "vision": "fashion_mnist, a hundred images a class"}
 TICKS = (0.2, 0.5, 1, 2, 5, 10, 20)
@@ -67,7 +67,7 @@ def mean_and_error(runs: list[ArmRun]) -> tuple[float, float]:
 
 def panel(axes: Any, title: str, sizes: dict[str, Size], seeds: dict[str, list[ArmRun]]) -> None:
     """Points are means, bars standard errors; lines the arms that train all weights, or none; names at the side."""
-    dress(axes, LIGHT, title)
+    style_axes(axes, LIGHT, title)
     axes.set_xscale("log")
     axes.set_xlabel("share of the encoder's weights trained, % (head apart)", fontsize=9, color=LIGHT.faint)
     for color, style, (arm, label) in zip(LIGHT.lines, ("-", "--", ":"), LINES.items(), strict=False):

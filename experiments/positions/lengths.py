@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, dress
+from txjax.report.curves import LIGHT, style_axes
 
 
 class Picture(NamedTuple):
@@ -48,7 +48,7 @@ def main(report: Path, name: str = "lengths") -> None:
         losses[way].append([point["metrics"][f"eval/{length}/loss"] for length in picture.lengths])
     figure = Figure(figsize=(6.4, 4.4), dpi=160, facecolor=LIGHT.paper, layout="constrained")
     axes = figure.add_subplot()
-    dress(axes, LIGHT, picture.title)
+    style_axes(axes, LIGHT, picture.title)
     for i, (way, runs) in enumerate(sorted(losses.items(), key=lambda pair: statistics.mean(r[-1] for r in pair[1]))):
         means = [statistics.mean(column) for column in zip(*runs, strict=True)]
         errors = [statistics.stdev(column) / len(column) ** 0.5 for column in zip(*runs, strict=True)]

@@ -4,7 +4,7 @@ import collections
 from pathlib import Path
 from typing import NamedTuple
 
-from txjax.experiment import Experiment, resolved
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.sweep.sweep_folder import Folder
 from txjax.train.run.workdir import read_config
 
@@ -23,7 +23,7 @@ def arms(sweep: Path) -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = collections.defaultdict(list)
     for point in folder.points():
         workdir = folder.run(point.name)
-        experiment = resolved(read_config(workdir))
+        experiment = with_default_eval_data(read_config(workdir))
         kind = {"EncoderDecoder": "Transformer", "RecurrentEncoderDecoder": "recurrent"}[
             type(experiment.model).__name__
         ]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sacrebleu.metrics import BLEU
 
 from txjax.log import read_metrics
-from txjax.report.curves import LIGHT, dress
+from txjax.report.curves import LIGHT, style_axes
 
 BINS = 5
 
@@ -32,7 +32,7 @@ def bleu(pairs: list[tuple[str, str, str]]) -> float:
 def main(sweep: Path) -> None:
     figure = Figure(figsize=(6.4, 4.0), dpi=160, facecolor=LIGHT.paper, layout="constrained")
     axes = figure.add_subplot()
-    dress(axes, LIGHT, "multi30k, English to German, test")
+    style_axes(axes, LIGHT, "multi30k, English to German, test")
     for i, (arm, runs) in enumerate(sorted(arms(sweep).items())):
         written = [translations(run) for run in runs]
         words = np.array([len(source.split()) for source, *_ in written[0]])

@@ -13,7 +13,7 @@ from txjax.data import Images
 from txjax.eval import Predictions, Samples
 from txjax.eval import bootstrap_intervals as resampling
 from txjax.eval.comparison import MCNEMAR, mcnemar
-from txjax.eval.results import packed, unpacked
+from txjax.eval.results import pack_rows, unpack_rows
 
 from helpers import runs, tiny_experiments
 
@@ -41,7 +41,7 @@ def make_run(folder, right, name="test", data=DIGITS, ids=None, labels=LABELS, s
     (folder / "config.json").write_text(json.dumps(tree.to_json(experiment)))
     rows = {"id": np.arange(len(labels)) if ids is None else ids, "given": labels, "accuracy": right}
     rows["predicted"] = np.where(right, labels, (labels + 1) % 10)
-    (folder / "examples" / name / f"{step}.npz").write_bytes(packed(rows))
+    (folder / "examples" / name / f"{step}.npz").write_bytes(pack_rows(rows))
     return folder
 
 
@@ -138,13 +138,13 @@ def test_what_is_missing_is_evaluated_once(run, tmp_path):
     low, high = scores["eval/valid/loss_ci"]
     assert low < scores["eval/valid/loss"] < high
     path = run / "examples" / "valid" / "40.npz"
-    assert str(path) in scores["files"] and len(unpacked(path.read_bytes())["id"]) == 16
+    assert str(path) in scores["files"] and len(unpack_rows(path.read_bytes())["id"]) == 16
     shutil.move(run / "checkpoints" / "20", tmp_path / "20")  # the results remain
     assert json.loads(runs.command(*words)[1]) == found
     for damage in (lambda: path.write_bytes(b"x"), lambda: os.utime(path, (1, 1))):
         damage()
         assert json.loads(runs.command(*words)[1]) == found
-        assert len(unpacked(path.read_bytes())["id"]) == 16 and path.stat().st_mtime > 1
+        assert len(unpack_rows(path.read_bytes())["id"]) == 16 and path.stat().st_mtime > 1
 
 
 def test_an_evaluation_without_results(run):

@@ -15,7 +15,7 @@ from txjax.checkpoint import Store
 from txjax.cli.merging import weights
 from txjax.commands import export
 from txjax.interop import huggingface
-from txjax.interop.huggingface.companions import described
+from txjax.interop.huggingface.companions import describe_run
 from txjax.interop.peft import peft
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt
@@ -290,19 +290,19 @@ def test_mistakes_are_one_line(folder, workdir, tmp_path, capsys):
 def test_the_exported_model_has_image_size_and_mask_ratio():
     from txjax import config
 
-    model, facts = described(config.load("configs/vision/mae_digits.py", []), {})
+    model, facts = describe_run(config.load("configs/vision/mae_digits.py", []), {})
     assert model.image_size == (8, 8) and facts == {"mask_ratio": 0.75, "norm_pix_loss": True}
 
 
 def test_a_part_is_chosen_of_a_model_that_has_several_encoders() -> None:
     sizes = {"vocab": 9, "width": 4, "depth": 1, "heads": 1}
     model = Electra(generator=Bert(**sizes), discriminator=Bert(**sizes))
-    found, kept = export.chosen(model, {"params": {"embed": 1, "generator": {"layers": 2}}}, "generator")
+    found, kept = export.chosen_encoder(model, {"params": {"embed": 1, "generator": {"layers": 2}}}, "generator")
     assert found is model.generator and kept == {"params": {"embed": 1, "layers": 2}}
     with pytest.raises(UserError, match="--part: expected generator or discriminator"):
-        export.chosen(model, {"params": {}}, None)
+        export.chosen_encoder(model, {"params": {}}, None)
     with pytest.raises(UserError, match="--part: expected no part .*Bert.*, got 'generator'"):
-        export.chosen(model.generator, {"params": {}}, "generator")
+        export.chosen_encoder(model.generator, {"params": {}}, "generator")
 
 
 @pytest.mark.slow

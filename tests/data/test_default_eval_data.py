@@ -23,8 +23,8 @@ from txjax.data import (
     TextWindows,
     TokenLabels,
 )
-from txjax.data.loading.default_eval_data import differences, following, names_and_splits, sets
-from txjax.experiment import resolved
+from txjax.data.loading.default_eval_data import differences, follow_training_data, names_and_splits, sets
+from txjax.experiment import with_default_eval_data
 from txjax.train.run.workdir import read_config
 from txjax.types import UserError
 
@@ -38,28 +38,28 @@ def test_one_flag_names_the_data_of_training_and_evaluation(path, monkeypatch):
     data = config.load(str(path), []).data
     several = len({each.name for each in sets(data).values()}) > 1  # then an evaluation names one of them
     flags = [f"--config.{place}.{field}=other" for place in sets(data) for field in ("name", "data_dir")]
-    experiment = resolved(config.load(str(path), flags))
+    experiment = with_default_eval_data(config.load(str(path), flags))
     for evaluator in experiment.evals.values():
         for each in sets(evaluator.data).values():
             assert (each.name == "other" and each.data_dir == "other") or several
-    assert resolved(experiment) == experiment
+    assert with_default_eval_data(experiment) == experiment
 
 
 def test_named_evaluation_data_are_kept():
     train = NextTokenWindows(name="a", data_dir="there")
-    assert following(NextTokenWindows(name="b"), train) == NextTokenWindows(name="b")
-    assert following(NextTokenWindows(name="a", data_dir="here"), train).data_dir == "here"
-    assert following(NextTokenWindows(name="a"), train).data_dir == "there"
+    assert follow_training_data(NextTokenWindows(name="b"), train) == NextTokenWindows(name="b")
+    assert follow_training_data(NextTokenWindows(name="a", data_dir="here"), train).data_dir == "here"
+    assert follow_training_data(NextTokenWindows(name="a"), train).data_dir == "there"
 
 
 def test_mixtures_follow_part_by_part_or_one_set():
     train = Mixture({"x": TextWindows(name="a"), "y": TextWindows(name="b")})
-    held_out = following(Mixture({"y": TextWindows(split="test"), "x": TextWindows(split="test")}), train)
+    held_out = follow_training_data(Mixture({"y": TextWindows(split="test"), "x": TextWindows(split="test")}), train)
     assert {name: part.name for name, part in held_out.parts.items()} == {"x": "a", "y": "b"}
     assert names_and_splits(held_out) == ("b + a", "test")
-    assert following(held_out, TextWindows(name="c")) == held_out
+    assert follow_training_data(held_out, TextWindows(name="c")) == held_out
     with pytest.raises(UserError, match=r"data.name: .*needs training data of one TFDS data set; these are a, b"):
-        following(TextWindows(split="test"), train)
+        follow_training_data(TextWindows(split="test"), train)
 
 
 def test_differences_are_phrases():
@@ -75,38 +75,39 @@ def test_differences_are_phrases():
 
 def test_what_describes_examples_is_the_training_data_s_unless_it_is_set():
     train = Images(name="a", shape=(32, 16, 3), mean=(0.1,), std=(0.2,), label_feature="kind", split="train")
-    assert following(Images(split="test"), train) == dataclasses.replace(train, split="test")
-    stated = following(Images(split="test", shape=(8, 8, 1), std=(0.5,)), train)
+    assert follow_training_data(Images(split="test"), train) == dataclasses.replace(train, split="test")
+    stated = follow_training_data(Images(split="test", shape=(8, 8, 1), std=(0.5,)), train)
     assert (stated.shape, stated.mean, stated.std) == ((8, 8, 1), (0.1,), (0.5,))
-    assert following(Images(name="b"), train) == Images(name="b")  # another set by name has its own
+    assert follow_training_data(Images(name="b"), train) == Images(name="b")  # another set by name has its own
     windows = NextTokenWindows("a", length=32, tokenizer=Characters("ab"), feature="body")
-    assert following(NextTokenWindows(split="test"), windows) == dataclasses.replace(windows, split="test")
-    long = following(SlidingWindows(split="test", stride=4), windows)
+    assert follow_training_data(NextTokenWindows(split="test"), windows) == dataclasses.replace(windows, split="test")
+    long = follow_training_data(SlidingWindows(split="test", stride=4), windows)
     assert (long.length, long.tokenizer, long.feature) == (32, Characters("ab"), "body")
-    prompts = following(PromptedChoices(split="test"), windows)  # of another kind: only the tokenizer is the model's
+    # Of another kind: only the tokenizer is the model's.
+    prompts = follow_training_data(PromptedChoices(split="test"), windows)
     assert (prompts.length, prompts.tokenizer) == (256, Characters("ab"))
-    tagged = following(TokenLabels(split="test"), Sentences("a", features=("text",)))
+    tagged = follow_training_data(TokenLabels(split="test"), Sentences("a", features=("text",)))
     assert tagged.features == ("tokens",)
 
 
 def test_a_flag_of_the_training_data_is_one_of_the_evaluations_too(config):
     source = str(ROOT / "configs/text/gpt_tiny.py")
     flags = ["--config.data.length=32", "--config.data.feature=body"]
-    assert resolved(load(source, flags)).evals["valid"].data.length == 32
+    assert with_default_eval_data(load(source, flags)).evals["valid"].data.length == 32
     flags.append("--config.evals.valid.data.length=64")
-    data = resolved(load(source, flags)).evals["valid"].data
+    data = with_default_eval_data(load(source, flags)).evals["valid"].data
     assert (data.length, data.feature) == (64, "body")
     flags.append("--config.evals.valid.data.length=None")
-    assert resolved(load(source, flags)).evals["valid"].data.length == 32
+    assert with_default_eval_data(load(source, flags)).evals["valid"].data.length == 32
 
 
 def test_classes_of_the_data_and_of_the_head_are_the_set_s():
     source = str(ROOT / "configs/vision/vit_digits.py")
-    experiment = resolved(load(source, []))
+    experiment = with_default_eval_data(load(source, []))
     assert experiment.data.classes == experiment.evals["test"].data.classes == experiment.model.head.classes == 10
-    stated = resolved(load(source, ["--config.model.head.classes=12"]))
+    stated = with_default_eval_data(load(source, ["--config.model.head.classes=12"]))
     assert (stated.data.classes, stated.model.head.classes) == (10, 12)
-    missing = resolved(load(source, ["--config.data.name=nowhere"]))  # no error before the run's checks
+    missing = with_default_eval_data(load(source, ["--config.data.name=nowhere"]))  # no error before the run's checks
     assert (missing.data.classes, missing.model.head.classes) == (None, None)
 
 

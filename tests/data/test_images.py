@@ -60,9 +60,9 @@ def test_caching_images_in_memory_changes_nothing(monkeypatch):
     read = labelled(**settings).open()
     reads = []
     for source in (kept, read):
-        decoded = source._decoded
+        decoded = source._decode
         monkeypatch.setattr(
-            source, "_decoded", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
+            source, "_decode", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
         )
     for epoch in (1, 1, 2):
         for index in range(3):

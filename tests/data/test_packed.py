@@ -5,7 +5,7 @@ import pytest
 
 from txjax.data import Bytes, NextTokenPacked, PackedText, train_batches
 from txjax.data.loading import disk_cache
-from txjax.data.text.packed import PackedSource, cut
+from txjax.data.text.packed import PackedSource, cut_documents
 from txjax.data.text.token_cache import Tokens
 
 pytestmark = pytest.mark.claim("Data", "packed windows equal Grain's")
@@ -64,7 +64,7 @@ def test_windows_are_those_of_grains_packer():
     from grain.experimental import BestFitPackIterDataset
 
     tokens = tokens_of(*np.random.default_rng(0).integers(0, 40, 400))
-    arrays = [{"tokens": tokens.read(start, size)} for start, size in cut(tokens.documents, 16, 0)]
+    arrays = [{"tokens": tokens.read(start, size)} for start, size in cut_documents(tokens.documents, 16, 0)]
     packed = BestFitPackIterDataset(
         grain.MapDataset.source(arrays).to_iter_dataset(),
         length_struct={"tokens": 16},

@@ -9,7 +9,7 @@ import pytest
 from txjax import tree
 from txjax.data import Bytes, Characters, LabelledText, MatchedSentences, Sentences, Subset, Trained, WordPiece
 from txjax.data.keys import BATCH_KEYS
-from txjax.data.text.sentences import truncated
+from txjax.data.text.sentences import truncate_sentences
 from txjax.data.tfds.records import Records
 from txjax.types import UserError
 
@@ -75,7 +75,7 @@ def test_the_longer_sentence_is_cut_first():
     for a in range(9):
         for b in range(9):
             for length in range(2, 20):
-                found = truncated([np.arange(a), np.arange(b)], length)
+                found = truncate_sentences([np.arange(a), np.arange(b)], length)
                 assert tuple(part.tolist() for part in found) == cut_one_by_one(range(a), range(b), length)
 
 
@@ -200,7 +200,7 @@ def test_real_sets_read(tfds_dir, name, caplog):
     source, records = text.open(), Records(name, "train[:50]", str(tfds_dir), [*features, "label"])
     for i in (0, 17, 49):
         record, example = records[i], source.example(i, 0, None)
-        kept = truncated([np.frombuffer(record[f], np.uint8) for f in features], 63 - len(features))
+        kept = truncate_sentences([np.frombuffer(record[f], np.uint8) for f in features], 63 - len(features))
         tokens = example["tokens"][np.isin(example["tokens"], [CLS, SEP], invert=True) & (example["segments"] > 0)]
         assert tokens.tolist() == np.concatenate(kept).tolist()
         assert example["label" if classes else "value"] == record["label"] and example["weights"] == 1

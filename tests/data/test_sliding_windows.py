@@ -5,7 +5,7 @@ import pytest
 from test_packed import LENGTHS, tokens_of
 
 from txjax.data import Bytes, SlidingWindows
-from txjax.data.text.packed import cut
+from txjax.data.text.packed import cut_documents
 from txjax.data.text.sliding_windows import SlidingSource
 from txjax.types import UserError
 
@@ -40,7 +40,7 @@ def test_a_stride_of_the_length_cuts_as_packing_does():
     tokens = tokens_of(*LENGTHS)
     for length in (1, 8, 50):
         starts = [int(example["tokens"][0]) for example in windows(length, length)]
-        assert starts == tokens.tokens[cut(tokens.documents, length, 1)[:, 0]].tolist()
+        assert starts == tokens.tokens[cut_documents(tokens.documents, length, 1)[:, 0]].tolist()
 
 
 def test_windows_of_real_text_and_their_fingerprint():

@@ -9,7 +9,7 @@ from txjax.data import Images, LabelledText, Limits, Tasks, train_batches
 from txjax.data.keys import check_spec
 from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, MeanTokens
-from txjax.objectives import Classification, Several
+from txjax.objectives import Classification, MultiTask
 from txjax.types import UserError
 
 from helpers import sentence_set
@@ -76,7 +76,7 @@ def test_a_batch_follows_from_seed_and_step_on_any_number_of_hosts(tasks, start)
 
 def test_ids_are_checked_by_the_task_that_has_them(tasks):
     sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
-    objective = Several(tasks={"images": Classification(), "texts": Classification()})
+    objective = MultiTask(tasks={"images": Classification(), "texts": Classification()})
     fine = SharedTrunk(
         vocab=258, tasks={"images": Classes(10, MeanTokens()), "texts": Classes(3, MeanTokens())}, **sizes
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, Completions, Dataset, Mixture, NextTokenWindows, Pairs, TextWindows, TokenizerFolder
-from txjax.data.loading.default_eval_data import completed
+from txjax.data.loading.default_eval_data import fill_default_fields
 from txjax.decoding import Beginnings, Sources, prompts_for
 from txjax.types import UserError
 
@@ -66,10 +66,10 @@ def test_long_sources_are_cut_with_a_count_or_refused(caplog: pytest.LogCaptureF
 
 
 def test_a_prompt_needs_a_token_and_a_model_text() -> None:
-    for data, hint in ((PAIRS, "reads a source"), (completed(NextTokenWindows()), "continues a text")):
+    for data, hint in ((PAIRS, "reads a source"), (fill_default_fields(NextTokenWindows()), "continues a text")):
         with pytest.raises(UserError, match=f"prompts: expected at least one token, got ''; .*{hint}"):
             prompts_for(data, "data").inputs(["a", ""], "prompts")
-    assert isinstance(prompts_for(completed(NextTokenWindows()), "data"), Beginnings)
+    assert isinstance(prompts_for(fill_default_fields(NextTokenWindows()), "data"), Beginnings)
     with pytest.raises(UserError, match=r"data: expected text of a decoder, .* got 'TextWindows'"):
         prompts_for(TextWindows(), "data")
 
@@ -81,9 +81,12 @@ def test_prompt_and_new_text_are_the_text_of_all_tokens(form, tmp_path) -> None:
     new = tokenizer.encode("man of the")
     for prompt in ("The old", "The old ", "one,", "café"):
         (ids,) = tokenizer.parse_batch([prompt])
-        assert prompts.before(prompt) + prompts.text(prompt, new) == tokenizer.decode([*ids, *new])
+        assert prompts.text_before(prompt) + prompts.text(prompt, new) == tokenizer.decode([*ids, *new])
     if form in ("t5", "bert"):  # whose tokens of words bring the space before them
-        assert prompts.before("The old") + prompts.text("The old", new) in ("The old man of the", "the old man of the")
+        assert prompts.text_before("The old") + prompts.text("The old", new) in (
+            "The old man of the",
+            "the old man of the",
+        )
 
 
 def test_texts_end_where_their_tokenizer_says(tmp_path) -> None:

@@ -55,7 +55,7 @@ def test_filters_are_the_references(options: dict[str, float]) -> None:
             processors.append(kind(options[name]))
     logits, sampling = 3 * numbers(3, V), Sampling(**options)
     want = processors(given, torch.tensor(logits)).numpy()
-    got = sampling.filtered(sampling.penalised(jnp.asarray(logits), tokens_of({"tokens": PROMPT}, V)))
+    got = sampling.filter(sampling.penalise(jnp.asarray(logits), tokens_of({"tokens": PROMPT}, V)))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
     assert "min_p" not in options or np.isinf(want).any()
 

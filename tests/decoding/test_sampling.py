@@ -9,7 +9,7 @@ import pytest
 
 from txjax.commands.generate import show
 from txjax.data import Bytes
-from txjax.decoding import Cached, Recomputed, Sampling, generator_for, padded, stream, until
+from txjax.decoding import Cached, Recomputed, Sampling, generator_for, pad_prompts, stream, until
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
@@ -100,9 +100,9 @@ def test_prompts_of_different_lengths_are_continued_as_alone(window):
     params, sampling, apply = variables(model, PROMPT), Sampling(temperature=0), forward(model)
     generator = Cached(model) if window == 12 else Recomputed(model, window)
     prompts = [np.array([1, 2, 3, 4, 5]), np.array([9, 16])]
-    for row, prompt in zip(write(sampling, generator, params, padded(prompts), steps), prompts, strict=True):
+    for row, prompt in zip(write(sampling, generator, params, pad_prompts(prompts), steps), prompts, strict=True):
         np.testing.assert_array_equal(row, greedy(apply, params, prompt[None], steps, window)[0])
-    assert set(padded(prompts[:1] * 2)) == {"tokens"}
+    assert set(pad_prompts(prompts[:1] * 2)) == {"tokens"}
 
 
 def test_after_its_end_a_row_has_nothing_else_and_the_loop_stops():

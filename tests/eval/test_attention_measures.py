@@ -16,7 +16,7 @@ from txjax.report.inspection.attention_measures import (
     whole_maps,
     window_distance,
 )
-from txjax.report.inspection.attention_summary import attended, summary
+from txjax.report.inspection.attention_summary import attentions_of_call, summary
 
 from helpers.arrays import numbers, variables
 
@@ -95,7 +95,7 @@ def test_chosen_maps_of_layers_that_take_turns_and_are_recomputed() -> None:
     model = Decoder(vocab=7, width=8, depth=4, heads=2, attention=turns, stack=Stack(remat="full"))
     inputs = {"tokens": jnp.asarray([[1, 2, 3, 4, 5, 6]]), "segments": jnp.asarray([[1, 1, 1, 1, 1, 0]])}
     params = variables(model, **inputs)
-    ((path, known),) = attended(model, params, inputs).items()
+    ((path, known),) = attentions_of_call(model, params, inputs).items()
     assert (path, known.layers, known.heads, known.keys.name) == ("layers/block/attention", 4, 2, "tokens")
 
     def both(params, inputs):

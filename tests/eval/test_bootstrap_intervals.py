@@ -10,8 +10,8 @@ import scipy.stats
 from txjax.eval import Evaluation, Predictions
 from txjax.eval.bootstrap_intervals import RESAMPLES, draws, interval, intervals, resamples
 from txjax.eval.by_example import content, rows_of
-from txjax.eval.comparison import BOOTSTRAP, MCNEMAR, differences, mcnemar, shifted
-from txjax.eval.results import means, packed, real_rows, unpacked
+from txjax.eval.comparison import BOOTSTRAP, MCNEMAR, differences, mcnemar, shifted_p_value
+from txjax.eval.results import means, pack_rows, real_rows, unpack_rows
 from txjax.objectives import Classification, TokenClassification
 from txjax.types import Mean
 
@@ -65,8 +65,8 @@ def test_mcnemar_by_the_binomial():
 
 def test_the_p_of_the_bootstrap():
     apart = np.array([0.5, 1.0, 1.5, 2.1])
-    assert shifted(apart, 1.0) == pytest.approx((1 + 1) / 5)
-    assert shifted(apart * 0, 0.0) == 1.0
+    assert shifted_p_value(apart, 1.0) == pytest.approx((1 + 1) / 5)
+    assert shifted_p_value(apart * 0, 0.0) == 1.0
     a, b = np.random.default_rng(3).normal(size=(2, 80)) + np.array([[0.0], [0.3]])
     (found,) = differences((means, table(x=a)), (means, table(x=b))).values()
     # Both have the resamples of the same examples.
@@ -86,12 +86,12 @@ def test_the_test_of_a_score():
 
 def test_files_of_results():
     rows = table(x=np.arange(6.0).reshape(3, 2))
-    assert packed(rows) == packed(rows)
-    found = unpacked(packed(rows))
+    assert pack_rows(rows) == pack_rows(rows)
+    found = unpack_rows(pack_rows(rows))
     assert {name: column.tolist() for name, column in found.items()} == {k: v.tolist() for k, v in rows.items()}
-    for damaged in (b"", packed(rows)[:-30], packed({"id": np.ones(2)}), packed(rows | {"x": np.ones(4)})):
+    for damaged in (b"", pack_rows(rows)[:-30], pack_rows({"id": np.ones(2)}), pack_rows(rows | {"x": np.ones(4)})):
         with pytest.raises(ValueError):
-            unpacked(damaged)
+            unpack_rows(damaged)
 
 
 def kept(model, objective, evaluation, **more):

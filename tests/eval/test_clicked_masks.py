@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.eval import ClickedMasks
-from txjax.eval.images.clicked_masks import CLICKS, OBJECTS, marked, tinted
+from txjax.eval.images.clicked_masks import CLICKS, OBJECTS, mark_points, tint_masks
 from txjax.experiment import Experiment
 from txjax.nn import Stack
 from txjax.objectives import Classification, PromptedMasks
@@ -52,11 +52,11 @@ def test_scores_and_picture(tmp_path: Path) -> None:
 def test_colours():
     images, masks = np.full((1, 2, 2, 1), 0.5, np.float32), np.zeros((1, 2, 2, 2), bool)
     masks[0, 1, 1, 0] = True
-    shown = tinted(images, masks)
+    shown = tint_masks(images, masks)
     np.testing.assert_allclose(shown[0, 1, 0], (0.5 + np.asarray(OBJECTS[1])) / 2, rtol=1e-6)
     np.testing.assert_array_equal(shown[0, 0], 0.5)
     points = np.asarray([[[[0.1, 0.6], [1.0, 0.2], [0.0, 0.0]]]], np.float32)
-    marked(shown, points, np.asarray([[[1, 0, -1]]]))
+    mark_points(shown, points, np.asarray([[[1, 0, -1]]]))
     np.testing.assert_allclose(shown[0, 0, 1], CLICKS[1])
     np.testing.assert_allclose(shown[0, 1, 0], CLICKS[0])
     np.testing.assert_array_equal(shown[0, 0, 0], 0.5)

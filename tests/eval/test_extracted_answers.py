@@ -9,7 +9,7 @@ from txjax.data import Answers, Bytes
 from txjax.data.tfds import records
 from txjax.eval import ExtractedAnswers
 from txjax.eval.results import means
-from txjax.eval.text.extracted_answers import best_in_context, judge, normalised
+from txjax.eval.text.extracted_answers import best_in_context, judge, normalise_answer
 from txjax.objectives import Spans
 from txjax.types import UserError
 
@@ -87,7 +87,7 @@ def test_the_best_span_is_the_best_of_all_pairs_in_the_context():
 
 
 def test_the_rules_of_the_official_script():
-    assert normalised("The  Cat, an (old) one.") == "cat old one"
+    assert normalise_answer("The  Cat, an (old) one.") == "cat old one"
     assert means(judge([("the cat sat", ["a cat", "A cat sat."])])) == {"exact_match": 1.0, "f1": 1.0}
     one = means(judge([("cat sat sat", ["cat sat mat mat"])]))
     assert one == {"exact_match": 0.0, "f1": pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))}

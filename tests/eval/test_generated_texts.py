@@ -22,7 +22,7 @@ from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned
-from txjax.objectives import NextToken, Several
+from txjax.objectives import MultiTask, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check
@@ -92,7 +92,7 @@ def test_one_of_several_tasks_and_the_first_batches(pairs):
     few = GeneratedTexts(pairs, metrics=("exact_match",), search=GREEDY, max_batches=1)
     same = np.mean([text == copy for text, copy in zip(TEXTS[:16], COPIES[:16], strict=True)])
     assert measure(Copier(), NextToken(), few) == {"exact_match": pytest.approx(same)}
-    tasks, several = Tasks(parts={"copy": pairs}), Several(tasks={"copy": NextToken()})
+    tasks, several = Tasks(parts={"copy": pairs}), MultiTask(tasks={"copy": NextToken()})
     assert measure(Copier(), several, dataclasses.replace(few, task="copy"), data=tasks)["exact_match"] > 0
 
 

@@ -189,7 +189,7 @@ def test_the_documents_are_those_of_their_script():
     spec = importlib.util.spec_from_file_location("make_tasks", OWN / "make_tasks.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    for name, content in script.written().items():
+    for name, content in script.file_contents().items():
         assert (OWN / name).read_text() == content
     splits = read("rules.jsonl", str(OWN / "rules.yaml"), version=1)
     assert {name: len(split) for name, split in splits.items()} == {"train": 8, "test": 48}

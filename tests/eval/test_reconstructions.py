@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 
 from txjax.eval import Reconstructions
-from txjax.eval.images.reconstructions import GREY, unnormalised
+from txjax.eval.images.reconstructions import GREY, unnormalise
 from txjax.eval.pictures import GAP, SIDE, grid
 from txjax.experiment import Experiment
 from txjax.nn import Quantised
 from txjax.objectives import Classification, MaskedPatch, VQReconstruction
-from txjax.objectives.masked_patch import normalised
+from txjax.objectives.masked_patch import normalise_patches
 from txjax.train.check import check
 from txjax.types import UserError
 
@@ -86,7 +86,7 @@ def test_decoded_original(tmp_path):
 
 def test_unnormalised_undoes_normalised():
     patches = numbers(3, 4, 12)
-    np.testing.assert_allclose(call(unnormalised, normalised(jnp.asarray(patches)), patches), patches, atol=1e-5)
+    np.testing.assert_allclose(call(unnormalise, normalise_patches(jnp.asarray(patches)), patches), patches, atol=1e-5)
 
 
 def test_large_and_coloured_images_keep_their_pixels():

@@ -31,7 +31,7 @@ class Likeliest(Evaluator):
         program = context.program(likeliest)
 
         def evaluate(variables, step):
-            found = add(context.over(program, variables, context.source, self.max_batches))
+            found = add(context.run_batches(program, variables, context.source, self.max_batches))
             return {"likeliest": mean_of(found) / (step - 10)}  # MARK host
 
         return evaluate

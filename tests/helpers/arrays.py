@@ -1,6 +1,7 @@
 """Random arrays and variables for tests. Not by jax.random: compiling it takes a second a shape."""
 
 import dataclasses
+import math
 from typing import Any
 
 import flax.linen as nn
@@ -98,3 +99,8 @@ def fill(abstract, seed: int):
     leaves, structure = jax.tree.flatten(abstract)
     made = [numbers(*x.shape, seed=seed + i).astype(x.dtype) for i, x in enumerate(leaves)]
     return jax.tree.unflatten(structure, [jax.device_put(n, x.sharding) for n, x in zip(made, leaves, strict=True)])
+
+
+def parameter_count(model: Any, *args: Any, **kwargs: Any) -> int:
+    """The number of parameters of a model called with these arguments, on shapes alone."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes(model, *args, **kwargs)["params"]))

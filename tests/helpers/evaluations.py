@@ -19,7 +19,7 @@ from txjax.eval.harness.harness_texts import texts_of
 from txjax.experiment import Experiment
 from txjax.nn import Logits, patchify
 from txjax.objectives import NextToken, Objective
-from txjax.objectives.masked_patch import normalised
+from txjax.objectives.masked_patch import normalise_patches
 from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator
 from txjax.types import spec
@@ -185,7 +185,7 @@ class Painter:
     patch = 2
 
     def __init__(self, target: str):
-        self.target = {"normalised": normalised, "pixels": lambda patches: patches}[target]
+        self.target = {"normalised": normalise_patches, "pixels": lambda patches: patches}[target]
 
     def apply(self, variables, image, keep, train):
         return self.target(patchify(image, self.patch)) * variables["params"]["scale"][None, None, None]

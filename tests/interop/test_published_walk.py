@@ -8,7 +8,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.decoding import Sampling, generator_for, prompts_for, until
-from txjax.experiment import resolved
+from txjax.experiment import with_default_eval_data
 from txjax.train.prepare import checked_layout
 from txjax.train.run.workdir import read_config
 from txjax.train.state.restore import load_variables
@@ -120,7 +120,7 @@ def test_greedy_texts_are_those_of_transformers_to_their_end(folder, base, tuned
     prompts = ["Who?", "One two", "The old man", *(record["question"] for record in word_set.records(2))]
     wanted, tokenizer, model = reference(theirs, prompts)
     assert model.generation_config.eos_token_id == [1, 2] and tokenizer.chat_template == TEMPLATE
-    experiment = resolved(read_config(workdir))
+    experiment = with_default_eval_data(read_config(workdir))
     form = prompts_for(experiment.data, "data")
     assert set(form.end) == {1, 2}
     variables, _ = load_variables(workdir, "last", checked_layout(experiment))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from txjax.models import Stage
-from txjax.models.vision.res_net import BiT, BottleneckConvs, BottleneckStem, StandardizedConv, presets
+from txjax.models.vision.res_net import BiT, BottleneckConvs, BottleneckStem, StandardizedConv
+from txjax.models.vision.res_net.card import bit
 from txjax.nn import Classes, Conv, Grid, GroupNormRelu, MeanTokens, PreActivation
 from txjax.nn.adapters import LoRA
 from txjax.parametrization import MuP
@@ -64,7 +65,7 @@ def test_equals_the_formula_of_its_units() -> None:
 
 def test_features_of_a_chosen_last_stage() -> None:
     """The residual network of the hybrid R50+ViT-B/16: the fourth stage's units are in the third."""
-    model = presets.bit("R50x1", stages=(Stage(256, 3), Stage(512, 4), Stage(1024, 9)), head=None)
+    model = bit("R50x1", stages=(Stage(256, 3), Stage(512, 4), Stage(1024, 9)), head=None)
     image = jax.ShapeDtypeStruct((1, 224, 192, 3), jnp.float32)
     encoded, made = jax.eval_shape(lambda image: model.init_with_output(jax.random.key(0, impl="rbg"), image), image)
     assert encoded.grid == Grid(14, 12) and encoded.features.shape == (1, 14 * 12, 1024)

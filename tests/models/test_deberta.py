@@ -1,6 +1,7 @@
 """DeBERTa: scores against their equation, buckets of distances, and the enhanced mask decoder."""
 
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,11 +16,13 @@ from txjax.models.text.deberta import (
     deberta_v3,
     log_bucket,
 )
+from txjax.models.text.deberta.card import deberta_v1
+from txjax.models.text.deberta.card import deberta_v3 as published_v3
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Attention, KernelInit, LayerContext, LayerNorm, Learned, Mask, NoPositions
 from txjax.types import UserError
 
-from helpers.arrays import call, forward, numbers, shapes, variables
+from helpers.arrays import call, forward, numbers, parameter_count, shapes, variables
 
 pytestmark = pytest.mark.claim(
     "Models and objectives",
@@ -171,3 +174,19 @@ def test_version_3_projects_distances_as_tokens() -> None:
     assert set(block["attention"]) == {"query", "key", "value", "out"}
     assert set(shapes(deberta(), TOKENS)["params"]["layers"]["block"]["attention"]["query"]) == {"kernel", "bias"}
     assert "bias" not in shapes(deberta(), TOKENS)["params"]["layers"]["block"]["attention"]["position_key"]
+
+
+@pytest.mark.parametrize(
+    ("build", "size", "parameters"),
+    [
+        (deberta_v1, "base", 138_601_728),
+        (deberta_v1, "large", 405_163_008),
+        (deberta_v1, "xlarge", 757_804_032),
+        (published_v3, "xsmall", 70_682_112),
+        (published_v3, "small", 141_304_320),
+        (published_v3, "base", 183_831_552),
+        (published_v3, "large", 434_012_160),
+    ],
+)
+def test_encoders_alone_are_counted(build: Callable[..., Deberta], size: str, parameters: int) -> None:
+    assert parameter_count(build(size, head=None), TOKENS) == parameters

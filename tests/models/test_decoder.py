@@ -8,10 +8,11 @@ import pytest
 from txjax import sharding
 from txjax.decoding import empty_cache
 from txjax.models.text.decoder import Decoder, gpt, llama
+from txjax.models.text.decoder.card import gpt1, gpt2
 from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
 from txjax.types import UserError
 
-from helpers.arrays import call, dense, forward, shapes, variables
+from helpers.arrays import call, dense, forward, parameter_count, shapes, variables
 
 V, L = 11, 6
 TOKENS = np.random.default_rng(0).integers(0, V, (2, L)).astype(np.int32)
@@ -138,3 +139,20 @@ def test_dropout_is_off_outside_training() -> None:
 def test_user_errors_name_the_field(fields: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         shapes(decoder(**fields), TOKENS)
+
+
+def test_published_sizes_are_values() -> None:
+    assert gpt2("355M", dropout=0.1, vocab=50304).vocab == 50304
+    with pytest.raises(UserError, match=r"size: expected one of 124M.*, got '356M'; did you mean 355M"):
+        gpt2("356M")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the reference has warnings of its own
+def test_the_reference_of_the_first_gpt_counts_the_same() -> None:
+    """Its class has no table of names here."""
+    torch, transformers = (pytest.importorskip(m, reason="txjax[parity]") for m in ("torch", "transformers"))
+    with torch.device("meta"):
+        theirs = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig())
+    theirs.tie_weights()
+    assert sum(x.numel() for x in theirs.parameters()) == parameter_count(gpt1(), TOKENS) == 116_534_784

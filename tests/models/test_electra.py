@@ -8,10 +8,12 @@ import pytest
 
 from txjax.models.text.bert import Bert
 from txjax.models.text.electra import Electra, GradientDisentangled, Separate, Shared
+from txjax.models.text.electra.card import CARD
+from txjax.models.text.electra.card import electra as published_electra
 from txjax.nn import Learned, ReplacedTokens, Rotary
 from txjax.types import UserError
 
-from helpers.arrays import call, forward, shapes, variables
+from helpers.arrays import call, forward, parameter_count, shapes, variables
 
 pytestmark = pytest.mark.claim(
     "Models and objectives",
@@ -100,3 +102,45 @@ def test_an_encoder_alone_computes_the_same(sharing: Shared) -> None:
         assert jax.tree.structure(own) == jax.tree.structure(shapes(encoder, TOKENS)["params"])
         found = forward(encoder)({"params": own}, TOKENS)
         np.testing.assert_allclose(found[0] if part == "generator" else found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "discriminator", "generator"),
+    [
+        ("small", 13_549_057, 4_620_026),
+        ("base", 109_483_009, 33_740_602),
+        ("large", 335_142_913, 51_295_290),
+    ],
+)
+def test_each_network_is_counted_with_its_head(size: str, discriminator: int, generator: int) -> None:
+    model = published_electra(size)
+    assert parameter_count(model.discriminator, TOKENS) == discriminator
+    assert parameter_count(model.generator, TOKENS) == generator
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the reference has warnings of its own
+@pytest.mark.parametrize("size", CARD.presets[0].sizes)
+def test_the_reference_counts_the_same(size: str) -> None:
+    """Two models of the reference, whose three tables exist once."""
+    torch, transformers = (pytest.importorskip(m, reason="txjax[parity]") for m in ("torch", "transformers"))
+    model = published_electra(size)
+    networks = {"ElectraForMaskedLM": model.generator, "ElectraForPreTraining": model.discriminator}
+    with torch.device("meta"):
+        generator, discriminator = (
+            getattr(transformers, name)(
+                transformers.ElectraConfig(
+                    hidden_size=network.width,
+                    num_hidden_layers=network.depth,
+                    num_attention_heads=network.heads,
+                    embedding_size=network.embed_width or network.width,
+                    intermediate_size=4 * network.width,
+                )
+            )
+            for name, network in networks.items()
+        )
+    for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+        setattr(discriminator.electra.embeddings, table, getattr(generator.electra.embeddings, table))
+    generator.tie_weights()
+    both = torch.nn.ModuleList([generator, discriminator])
+    assert sum(x.numel() for x in both.parameters()) == CARD.presets[0].sizes[size].parameters

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from txjax.interop import huggingface
-from txjax.models.vision.mask_git import mask_git, presets
+from txjax.models.vision.mask_git import mask_git
+from txjax.models.vision.mask_git.card import CARD
+from txjax.models.vision.mask_git.card import mask_git as published_mask_git
 from txjax.types import UserError
 
 from helpers.arrays import forward, shapes
@@ -20,7 +22,7 @@ def test_it_has_a_token_for_each_code_and_class_and_a_mask() -> None:
     with pytest.raises(UserError, match="config.model.positions.max_length: expected at least the input's length of"):
         shapes(model, np.zeros((1, N + 2), np.int32))
     with pytest.raises(UserError, match=r"^size: expected one of 256, 512, got '257'; did you mean 256"):
-        presets.mask_git("257")
+        published_mask_git("257")
 
 
 @pytest.mark.slow
@@ -43,3 +45,11 @@ def test_it_equals_the_reference(tmp_path) -> None:
     logits, _ = forward(mask_git(K, C, N, width=24, depth=2, heads=3))({"params": own}, tokens)
     wanted = theirs(input_ids=torch.tensor(tokens, dtype=torch.long)).logits.detach().numpy()
     np.testing.assert_allclose(logits, wanted, atol=1e-4)
+
+
+def test_mask_git_by_its_shapes() -> None:
+    """BERT's layers, its head with a bias for each token, and no token types (Chang et al. 2022, 4.1)."""
+    d, vocab = 768, 1024 + 1000 + 1
+    for size, tokens in (("256", 257), ("512", 1025)):
+        total = vocab * d + tokens * d + 2 * d + 24 * (12 * d * d + 13 * d) + d * d + d + 2 * d + vocab
+        assert total == CARD.presets[0].sizes[size].parameters

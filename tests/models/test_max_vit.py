@@ -9,6 +9,7 @@ import pytest
 
 from txjax.models import Stage
 from txjax.models.vision.max_vit import MaxViT, MaxViTStem, MBConv
+from txjax.models.vision.max_vit.card import CARD, MAX_VIT
 from txjax.nn import (
     BatchNorm,
     Classes,
@@ -235,3 +236,19 @@ def test_parts_that_do_not_fit(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message) as error:
         shapes(model(**fields), numbers(1, 8, 8, 1))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("size", MAX_VIT)
+def test_max_vit_by_its_shapes(size: str) -> None:
+    """Without a reference class: the matrices and vectors of every layer (Tu et al. 2022, 3.3 and table 1)."""
+    widths, depths, _ = MAX_VIT[size]
+    before = stem = {"L": 128, "XL": 192}.get(size, 64)
+    total = 27 * stem + stem + 2 * stem + 9 * stem * stem + stem
+    for d, depth in zip(widths, depths, strict=True):
+        f, table = 4 * d, 13 * 13 * d // 32
+        block = 4 * (d * d + d) + table + 2 * d * f + f + d + 4 * d  # attention, MLP, two norms
+        for i in (before, *(d,) * (depth - 1)):
+            conv = 2 * i + i * f + 2 * f + 9 * f + 2 * f + 2 * f * d // 4 + d // 4 + f + f * d + d
+            total += conv + (i * d + d if i != d else 0) + 2 * block
+        before = d
+    assert total + 2 * d + d * d + d + 1000 * d + 1000 == CARD.presets[0].sizes[size].parameters

@@ -9,7 +9,8 @@ import pytest
 
 from txjax.decoding import Beam, Cached, Recomputed
 from txjax.flops import count
-from txjax.models.text.recurrent import Additive, Maxout, RecurrentEncoderDecoder, luong, presets
+from txjax.models.text.recurrent import Additive, Maxout, RecurrentEncoderDecoder, luong
+from txjax.models.text.recurrent.card import rnnsearch
 from txjax.nn.adapters import DeepPrompt, LoRA, Prompt
 from txjax.parametrization import CompleteP
 from txjax.report.inspection.attention_maps import attention_maps
@@ -162,7 +163,7 @@ def test_a_decoded_token_costs_nothing_of_the_source_but_its_attention() -> None
 
 
 def test_the_published_size() -> None:
-    tree = shapes(presets.rnnsearch(), TOKENS, SOURCE)["params"]
+    tree = shapes(rnnsearch(), TOKENS, SOURCE)["params"]
     assert sum(leaf.size for leaf in jax.tree.leaves(tree)) == 80_401_000
 
 

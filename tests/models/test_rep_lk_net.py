@@ -9,6 +9,7 @@ import pytest
 
 from txjax.models import Stage
 from txjax.models.vision.rep_lk_net import LargeKernelMixer, MergedKernel, ParallelKernels, RepLKNet
+from txjax.models.vision.rep_lk_net.card import CARD, REPLKNET
 from txjax.nn import Classes, MeanTokens
 from txjax.nn.layers.mlp import gelu
 from txjax.types import UserError
@@ -102,3 +103,20 @@ def test_the_merged_model_equals_the_one_that_was_trained(branch: int | None) ->
 def test_kernels_that_are_no_odd_number_a_stage_are_a_user_error(sides: tuple[int, ...]) -> None:
     with pytest.raises(UserError, match=r"config\.model\.sides: expected 2 odd numbers, one a stage"):
         shapes(small(sides=sides), IMAGE)
+
+
+@pytest.mark.parametrize("size", REPLKNET)
+def test_replknet_by_its_shapes(size: str) -> None:
+    """Without a reference class: every convolution with its norm (Ding et al. 2022, 4.1), as it is trained."""
+    widths, depths = REPLKNET[size]
+    sides, small, ratio = ((27, 27, 27, 13), 0, 1.5) if size == "XL" else ((31, 29, 27, 13), 5, 1.0)
+    first = widths[0]
+    total = 27 * first + 9 * first + first * first + 9 * first + 4 * 2 * first
+    for i, (d, depth, side) in enumerate(zip(widths, depths, sides, strict=True)):
+        hidden = int(ratio * d)
+        kernels = hidden * side**2 + 2 * hidden + (hidden * small**2 + 2 * hidden if small else 0)
+        mixer = 2 * d + 2 * d * hidden + 2 * hidden + 2 * d + kernels
+        total += depth * (mixer + 2 * d + 8 * d * d + 2 * 4 * d + 2 * d)
+        if i:
+            total += widths[i - 1] * d + 2 * d + 9 * d + 2 * d
+    assert total + 2 * widths[-1] + 1000 * widths[-1] + 1000 == CARD.presets[0].sizes[size].parameters

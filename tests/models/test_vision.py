@@ -7,6 +7,7 @@ import pytest
 
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.card import vit as published_vit
 from txjax.nn import (
     Classes,
     FirstToken,
@@ -21,7 +22,7 @@ from txjax.nn import (
 )
 from txjax.types import UserError
 
-from helpers.arrays import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, parameter_count, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 4, 6, 1))
 CLASSES_OF_MEAN = Classes(3, MeanTokens())
@@ -146,3 +147,16 @@ def test_images_of_another_size() -> None:
 def test_invalid_patch_size() -> None:
     with pytest.raises(UserError, match=r"config\.model\.patch: expected a divisor of the image's 4 x 6 pixels, got 4"):
         shapes(vit(patch=4), IMAGE)
+
+
+def test_mae_base() -> None:
+    """ViT-B without a classifier and with fixed positions, and the decoder of 8 layers and width 512."""
+    block = lambda d: 12 * d * d + 13 * d  # noqa: E731  four d x d projections, two of 4d x d, biases, two norms
+    encoder = 12 * block(768) + (768 + 1) * 768 + 768 + 2 * 768  # patches, class token, last norm
+    decoder = 8 * block(512) + (768 + 1) * 512 + 512 + 2 * 512 + (512 + 1) * 768
+    image = jnp.zeros((1, 224, 224, 3))
+    assert parameter_count(MAE(patch=16, width=768, depth=12, heads=12), image) == encoder + decoder
+
+
+def test_a_published_size_has_places_for_its_patches() -> None:
+    assert published_vit("H/14").positions.max_length == 257

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.models.vision.vq_tokenizer import VQTokenizer
+from txjax.models.vision.vq_tokenizer.card import CARD
 from txjax.nn import Codebook, GroupNorm
 from txjax.parametrization import DepthMuP
 from txjax.types import UserError
@@ -123,3 +124,19 @@ def test_of_equally_near_codes_the_first_is_taken() -> None:
 def test_what_doesnt_suit_is_one_line(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         variables(tokenizer(**fields), IMAGE)
+
+
+def test_vq_tokenizer_by_its_shapes() -> None:
+    """Encoder, codebook and decoder; a block of other channels projects its input (Esser et al. 2021)."""
+
+    def block(i: int, o: int) -> int:
+        return 2 * i + 9 * i * o + 2 * o + 9 * o * o + (i * o if i != o else 0)
+
+    widths = [128, 128, 256, 256, 512]
+    encoder = 27 * 128 + sum(block(i, o) + block(o, o) for i, o in zip([128, *widths], widths, strict=False))
+    encoder += 2 * block(512, 512) + 2 * 512 + 512 * 256 + 256
+    decoder = 9 * 256 * 512 + 512 + 2 * block(512, 512) + 2 * 128 + 27 * 128 + 3
+    decoder += sum(block(i, o) + block(o, o) for i, o in zip([512, *widths[::-1]], widths[::-1], strict=False))
+    decoder += sum(9 * o * o + o for o in widths[1:])
+    assert (encoder, decoder) == (23_611_264, 30_560_259)
+    assert encoder + decoder + 1024 * 256 == CARD.presets[0].sizes[""].parameters

@@ -7,13 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from txjax.models.text.bert.presets import bert, roberta
-from txjax.models.text.decoder.presets import gpt2, gpt3
+from txjax.models.text.bert.card import bert, roberta
+from txjax.models.text.decoder.card import gpt2, gpt3
 from txjax.models.text.encoder_decoder import EncoderDecoder
-from txjax.models.text.encoder_decoder.presets import t5_v1_1
+from txjax.models.text.encoder_decoder.card import t5_v1_1
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.vit import ViT
-from txjax.models.vision.vit.presets import vit
+from txjax.models.vision.vit.card import vit
 from txjax.nn import Pooled, Pooler
 from txjax.nn.adapters import (
     IA3,

@@ -35,7 +35,7 @@ from txjax.nn.adapters import (
     RsLoRA,
     merge,
 )
-from txjax.objectives import Several
+from txjax.objectives import MultiTask
 from txjax.optim import AdamW, Constant, train_adapter
 from txjax.parametrization import MuP, Standard, scaling_by_path
 from txjax.sharding import Mesh
@@ -123,7 +123,7 @@ def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
     """LoRA, DoRA and (IA)3 on every Linear and Conv of every model, where products have a parametrization's factors."""
     pair = next(pairs(kind))
     model, objective = pair.model, pair.objective
-    if isinstance(objective, Several):
+    if isinstance(objective, MultiTask):
         (task, objective), *_ = objective.tasks.items()
         model = model.for_task(task)
     scaled = Standard() if kind is BiT else MuP(base_width=2, base_head_size=2)  # no rule for standardised kernels

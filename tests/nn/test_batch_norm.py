@@ -7,7 +7,7 @@ import pytest
 from test_stack import parts
 
 from txjax import sharding
-from txjax.nn import BatchNorm, FrozenBatchNorm, LayerContext, PreNorm, Stack, one_of
+from txjax.nn import BatchNorm, FrozenBatchNorm, LayerContext, PreNorm, Stack, microbatch_of
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -73,7 +73,7 @@ def test_groups_that_do_not_suit_the_batch_are_errors() -> None:
         train(X, group=3)
     with pytest.raises(UserError, match="expected more than one value to take statistics of, got 1"):
         train(X[:, 0, 0], group=1)
-    with one_of(2):
+    with microbatch_of(2):
         with pytest.raises(UserError, match="divisor of the 4 examples in each of 2 microbatches, got 8"):
             train(X[:4], group=8)
         with pytest.raises(UserError, match="config.microbatches: expected 1 for BatchNorm over whole batches"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from txjax.objectives.boxes import area, assign, centred, corners, generalised_iou, iou
+from txjax.objectives.boxes import area, assign, centre_boxes, corners, generalised_iou, iou
 
 SIDE = 12
 
@@ -36,7 +36,7 @@ def test_ratios_of_areas_are_those_of_counted_pixels():
     np.testing.assert_allclose(iou(x, y), expected, atol=1e-5)
     np.testing.assert_allclose(generalised_iou(x, y), general, atol=1e-5)
     np.testing.assert_allclose(area(x), [pixels(box).sum() / SIDE**2 for box in a], atol=1e-6)
-    np.testing.assert_allclose(corners(centred(x)), x, atol=1e-6)
+    np.testing.assert_allclose(corners(centre_boxes(x)), x, atol=1e-6)
     np.testing.assert_allclose(generalised_iou(x, x), 1.0, atol=1e-5)
 
 

@@ -13,7 +13,7 @@ from txjax.data import Characters, TextWindows
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt
 from txjax.nn import Classes, Learned, MaskedTokens, MeanTokens, NextSentence
-from txjax.objectives import Classification, Distillation, MaskedToken, NextToken, Several
+from txjax.objectives import Classification, Distillation, MaskedToken, MultiTask, NextToken
 from txjax.optim import AdamW, default_groups, train_all_but
 from txjax.types import UserError
 
@@ -132,7 +132,7 @@ def test_classes_have_one_weight_an_example() -> None:
         ({"teacher": bert(width=16)}, r"^objective.teacher.width: expected 8, .*got 16; objective.hidden_states=0"),
         ({"teacher": bert(head=None)}, r"^objective.teacher.head: expected a head"),
         ({"teacher": "runs/teacher"}, r"^objective.teacher: expected a model, got 'str'"),
-        ({"objective": Several(tasks={"a": MASKED})}, r"^objective.objective: expected .* once, .*got 'Several'"),
+        ({"objective": MultiTask(tasks={"a": MASKED})}, r"^objective.objective: expected .* once, .*got 'MultiTask'"),
         ({"objective": MaskedToken(mask_id=V, vocab=V)}, r"^objective.objective.mask_id: expected ids below .* got 11"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from flax.core import meta
 
 from txjax.data import Images
-from txjax.data.loading.default_eval_data import completed
+from txjax.data.loading.default_eval_data import fill_default_fields
 from txjax.models.vision.mask_git import mask_git
 from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import MASK_SCHEDULES, GroupNorm, Tied
@@ -133,7 +133,7 @@ def test_tokens_are_decoded_as_the_tokenizer_does() -> None:
 )
 def test_what_doesnt_suit_is_one_line(model: Any, goal: MaskedVisualTokens, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        goal.check(model, completed(Images(name="txjax_digits", shape=(8, 8, 1))))
+        goal.check(model, fill_default_fields(Images(name="txjax_digits", shape=(8, 8, 1))))
 
 
 def test_errors_of_the_tokenizer_and_of_the_head() -> None:

@@ -108,11 +108,11 @@ def test_rounds_of_prompts():
 
 def test_rounds_without_a_new_point():
     keys = jax.random.split(KEYS, 200)
-    found = np.asarray(jax.jit(PromptedMasks(clicks=4, refinements=2).clicked)(keys))
+    found = np.asarray(jax.jit(PromptedMasks(clicks=4, refinements=2).has_click)(keys))
     assert found.shape == (200, 5) and not found[:, -1].any() and (found.sum(1) == 3).all()
     assert ((~found[:, :-1]).sum(0) > 35).all()  # one of them is anywhere, each place 50 times on average
-    assert np.asarray(jax.jit(PromptedMasks(clicks=3, refinements=0).clicked)(keys)).tolist() == [[True, True]] * 200
-    assert jax.jit(PromptedMasks(clicks=1, refinements=0).clicked)(keys).shape == (200, 0)
+    assert np.asarray(jax.jit(PromptedMasks(clicks=3, refinements=0).has_click)(keys)).tolist() == [[True, True]] * 200
+    assert jax.jit(PromptedMasks(clicks=1, refinements=0).has_click)(keys).shape == (200, 0)
 
 
 def test_masks_in_another_resolution():

@@ -11,7 +11,7 @@ from txjax.models.text.bert import Bert
 from txjax.models.text.electra.electra import Replaced
 from txjax.nn import Logits
 from txjax.objectives import MaskedToken, ReplacedToken
-from txjax.objectives.replaced_token import ranked
+from txjax.objectives.replaced_token import pairwise_auc
 from txjax.types import UserError
 
 pytestmark = pytest.mark.claim(
@@ -80,9 +80,9 @@ def test_masked_tokens_are_replaced_and_the_losses_and_metrics_are_counted_by_ha
 
 def test_equal_scores_have_no_order() -> None:
     positive, real = jnp.asarray([[True, False, False, True]]), jnp.asarray([[True, True, True, False]])
-    assert ranked(jnp.zeros((1, 4)), positive, real).value == 0.5
-    assert ranked(jnp.asarray([[0.0, 1, -1, 9]]), positive, real).value == 0.5
-    assert ranked(jnp.asarray([[0.0, -2, -1, -9]]), positive, real).value == 1.0
+    assert pairwise_auc(jnp.zeros((1, 4)), positive, real).value == 0.5
+    assert pairwise_auc(jnp.asarray([[0.0, 1, -1, 9]]), positive, real).value == 0.5
+    assert pairwise_auc(jnp.asarray([[0.0, -2, -1, -9]]), positive, real).value == 1.0
 
 
 def test_a_sample_that_is_the_original_counts_as_original() -> None:

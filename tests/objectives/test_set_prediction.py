@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from txjax.data import Detections
-from txjax.data.loading.default_eval_data import completed
+from txjax.data.loading.default_eval_data import fill_default_fields
 from txjax.models import Stage
 from txjax.models.vision.detr import DETR
 from txjax.models.vision.meta_former import MetaFormer
@@ -154,7 +154,7 @@ def small(**fields: Any) -> DETR:
 )
 def test_what_does_not_fit_the_data(fields, message) -> None:
     with pytest.raises(UserError, match=message):
-        SetPrediction().check(small(**fields), completed(Detections(name="txjax_canvases")))
+        SetPrediction().check(small(**fields), fill_default_fields(Detections(name="txjax_canvases")))
 
 
 def test_a_model_without_boxes() -> None:

@@ -16,7 +16,7 @@ from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, MeanTokens
-from txjax.objectives import Classification, MaskedToken, Several
+from txjax.objectives import Classification, MaskedToken, MultiTask
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check
@@ -59,7 +59,7 @@ def experiment(tmp_path_factory):
             depth=1,
             heads=2,
         ),
-        objective=Several(tasks=TASKS),
+        objective=MultiTask(tasks=TASKS),
         data=Tasks(parts={"images": images("train"), "texts": texts("train")}, rows={"texts": 2}),
         evals={
             "images": Evaluation(task="images", data=images("test")),
@@ -95,7 +95,7 @@ def keys():
 def test_the_sum_of_its_parts_under_their_names(experiment):
     given = on_jax(batch(experiment))
     params, key = variables(experiment, given), jax.random.key(5)
-    objective = Several(tasks=TASKS, weights={"texts": 0.5})
+    objective = MultiTask(tasks=TASKS, weights={"texts": 0.5})
 
     @jax.jit
     def both(params, given, parts):
@@ -143,7 +143,7 @@ def test_flops_are_those_of_all_parts(experiment):
         data = Tasks(
             parts={name: experiment.data.parts[name] for name in tasks}, rows={"texts": 2} if "texts" in tasks else {}
         )
-        return flops_per_step(dataclasses.replace(experiment, objective=Several(tasks=tasks), data=data))
+        return flops_per_step(dataclasses.replace(experiment, objective=MultiTask(tasks=tasks), data=data))
 
     assert flops(**TASKS) == flops(images=Classification()) + flops(texts=Classification()) > 0
 
@@ -164,15 +164,15 @@ def test_tasks_do_not_share_draws_and_pass_on_the_state():
     rows = {"id": np.arange(4, dtype=np.int32), "label": np.zeros(4, np.int32), "weights": np.ones(4, np.float32)}
     rows["image"] = np.ones((4, 4, 4, 1), np.float32)
     given = on_jax({"id": rows["id"]} | {f"{task}/{k}": x[:, None] for task in "ab" for k, x in rows.items()})
-    objective = Several(tasks={"a": Classification(), "b": Classification()})
+    objective = MultiTask(tasks={"a": Classification(), "b": Classification()})
     made = jax.jit(lambda given: objective.init(Noisy(), keys(), given))(given)
 
     @jax.jit
     def call(made, given):
         names = {
             "both": objective,
-            "a": Several(tasks={"a": Classification()}),
-            "b": Several(tasks={"b": Classification()}),
+            "a": MultiTask(tasks={"a": Classification()}),
+            "b": MultiTask(tasks={"b": Classification()}),
         }
         found = {name: each(Noisy(), made, given, jax.random.key(0), True) for name, each in names.items()}
         return found | {"still": objective(Noisy(), made, given, jax.random.key(0), False)}
@@ -215,12 +215,15 @@ def test_members_of_a_population_are_runs_of_their_own(experiment, rows, tmp_pat
     ("fields", "message"),
     [
         (
-            {"objective": Several(tasks={"images": Classification()}), "evals": {}},
+            {"objective": MultiTask(tasks={"images": Classification()}), "evals": {}},
             "config.objective.tasks: expected a task for each of",
         ),
-        ({"objective": Several(tasks=TASKS, weights={"text": 2.0})}, "config.objective.weights: .*did you mean texts"),
         (
-            {"objective": Several(tasks=TASKS | {"texts": MaskedToken(mask_id=258, vocab=256)})},
+            {"objective": MultiTask(tasks=TASKS, weights={"text": 2.0})},
+            "config.objective.weights: .*did you mean texts",
+        ),
+        (
+            {"objective": MultiTask(tasks=TASKS | {"texts": MaskedToken(mask_id=258, vocab=256)})},
             "config.objective.tasks.texts.mask_id: expected ids below config.model.vocab = 258 .*, got 258",
         ),
         (

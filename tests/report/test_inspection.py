@@ -52,7 +52,7 @@ def test_windows_that_shift() -> None:
     found, pictures, params = inspected(model, inputs, query=(0.9, 0.9))
     first, second = (f"stages_{i}/layers/block/attention" for i in range(2))
     assert {first, second} == set(found.chosen)
-    (seen,) = found.seen
+    (seen,) = found.inspections
     assert seen.attentions[first].keys.grid == Grid(4, 4) and seen.attentions[second].keys.grid == Grid(2, 2)
     weights = seen.kept[first].weights[:, 0].reshape(2, 2, 4, 4)
     maps = jax.jit(lambda v, x: attention_maps(model, v, {"image": x}))
@@ -73,16 +73,16 @@ def test_an_encoder_decoder() -> None:
     real = (np.arange(8)[None] < 6).astype(np.int32)
     inputs = {"tokens": target, "source_tokens": source, "source_segments": real}
     found, pictures, _ = inspected(model, inputs, layers=[-1])
-    paths = {path: (each.queries.name, each.keys.name) for path, each in found.seen[0].attentions.items()}
+    paths = {path: (each.queries.name, each.keys.name) for path, each in found.inspections[0].attentions.items()}
     assert paths == {
         "encoder/layers/block/attention": ("source_tokens", "source_tokens"),
         "decoder/layers/block/attention": ("tokens", "tokens"),
         "decoder/layers/block/cross": ("tokens", "source_tokens"),
     }
     assert found.chosen["encoder/layers/block/attention"] == ((1,), (0, 1))
-    kept = found.seen[0].kept["decoder/layers/block/cross"]
+    kept = found.inspections[0].kept["decoder/layers/block/cross"]
     assert kept.rollout is None and kept.distance is None
-    rollouts = {path for path, each in found.seen[0].kept.items() if each.rollout is not None}
+    rollouts = {path for path, each in found.inspections[0].kept.items() if each.rollout is not None}
     assert rollouts == {"encoder/layers/block/attention"}
     assert {"attention_0_decoder_cross", "distance_tokens", "distance_source_tokens"} <= set(pictures)
     page = token_page(found, "a", "b")

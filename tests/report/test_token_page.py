@@ -11,8 +11,8 @@ import pytest
 from txjax.data import Bytes
 from txjax.report.inspection.attention_summary import Attended, Kept, Sequence
 from txjax.report.inspection.examples import Example
-from txjax.report.inspection.findings import Findings, Seen, chosen_of
-from txjax.report.inspection.token_page import packed, token_page
+from txjax.report.inspection.findings import Findings, Inspection, chosen_of
+from txjax.report.inspection.token_page import pack_weights, token_page
 from txjax.types import UserError
 
 TEXT = "</script><script>alert(1)</script> & \x1b[31m\u202e"
@@ -25,7 +25,7 @@ def found(text: str) -> Findings:
     own = Attended(PATH, 2, 2, Sequence("tokens", ids.shape[1]), Sequence("source_tokens", 3))
     weights = np.random.default_rng(0).uniform(size=(1, 1, 2, ids.shape[1], 3)).astype(np.float32)
     example = Example(text, inputs, None, dict.fromkeys(("tokens", "source_tokens"), Bytes()))
-    seen = Seen(example, {PATH: own}, {PATH: Kept(weights, None, None)}, None)
+    seen = Inspection(example, {PATH: own}, {PATH: Kept(weights, None, None)}, None)
     return Findings([seen], {PATH: ((1,), (0, 1))}, [], None)
 
 
@@ -59,7 +59,7 @@ def test_texts_are_escaped_and_the_page_is_alone() -> None:
     assert shown["queries"][:9] == list("</script>") and "\\x1b" in shown["queries"] and "<226>" in shown["queries"]
     assert shown["keys"] == ["<", "/"]  # without the padding
     read_back = np.frombuffer(base64.b64decode(shown["weights"]), np.uint8).reshape(1, 2, -1, 2)
-    want = findings.seen[0].kept[PATH].weights[:, 0, :, :96, :2]
+    want = findings.inspections[0].kept[PATH].weights[:, 0, :, :96, :2]
     np.testing.assert_allclose((read_back / 255.0) ** 2, want, atol=4e-3)
 
 
@@ -68,7 +68,7 @@ def test_the_code_of_the_page_is_small() -> None:
 
 
 def test_small_weights_keep_a_difference() -> None:
-    assert packed(np.asarray([0.0, 0.001, 0.004, 1.0])) == base64.b64encode(bytes([0, 8, 16, 255])).decode()
+    assert pack_weights(np.asarray([0.0, 0.001, 0.004, 1.0])) == base64.b64encode(bytes([0, 8, 16, 255])).decode()
 
 
 def test_chosen_layers_and_heads() -> None:

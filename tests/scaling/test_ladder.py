@@ -6,7 +6,7 @@ import pytest
 
 from txjax import config
 from txjax.__main__ import main
-from txjax.scaling.ladder import Ladder, Rules, below
+from txjax.scaling.ladder import Ladder, Rules, budgets_below
 from txjax.scaling.ladder_point import point_of
 from txjax.sweep.names import NAME
 from txjax.train.state.counting import flops_per_step
@@ -66,7 +66,7 @@ def test_grid_of_widths_and_tokens_per_parameter():
 
 
 def test_budgets_below_a_target():
-    assert below(1e14, 3) == pytest.approx([1e12, 10**12.5, 1e13])
+    assert budgets_below(1e14, 3) == pytest.approx([1e12, 10**12.5, 1e13])
 
 
 def test_command_prints_costs_and_writes_points(tmp_path, capsys):

@@ -62,7 +62,7 @@ def stand_in(monkeypatch):
 def local(folder: Path, *names: str, jobs: int = 2, seconds: float | None = None) -> Local:
     points = [SweepPoint(name, f"digest of {name}", {}, 30, 10) for name in names]
     made = job.SweepJob(Folder(folder), "c.py", [], points)
-    return Local(made, [[point] for point in made.left()], jobs, seconds)
+    return Local(made, [[point] for point in made.unfinished_points()], jobs, seconds)
 
 
 def starts(folder: Path, name: str) -> list[str]:

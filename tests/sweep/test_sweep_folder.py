@@ -60,7 +60,7 @@ def test_unfinished_points_and_their_flops(tmp_path):
     save(folder, "a", 10)
     save(folder, "b", 4)
     (folder.run("b") / "checkpoints" / "10").mkdir()  # a save that never finished
-    assert [point.name for point in work.left()] == ["b", "c"]
+    assert [point.name for point in work.unfinished_points()] == ["b", "c"]
     assert work.flops_left() == 1000 * (6 + 10) and work.speed() is None
     log(folder, "a", {"step": 1}, {"step": 10, "perf/flops_per_s": 500.0, "perf/step_ms": 2000.0})
     assert work.speed() == 500

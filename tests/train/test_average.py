@@ -16,7 +16,7 @@ from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.state.init_from import find_init_source
 from txjax.train.state.restore import load_variables
-from txjax.train.state.state import build_layout, variables
+from txjax.train.state.state import build_layout, model_variables
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import flat_paths
@@ -76,7 +76,7 @@ def test_the_formula_over_updates_and_skips():
                 np.testing.assert_allclose(average, expected[path], atol=1e-6, err_msg=path)
                 assert average.sharding.is_equivalent_to(flat_paths(state.params)[path].sharding, average.ndim)
     assert [(np.asarray(x) != now[p]).any() for p, x in flat_paths(state.ema).items() if "kernel" in p]
-    averaged = flat_paths(variables(state)["params"])
+    averaged = flat_paths(model_variables(state)["params"])
     np.testing.assert_array_equal(averaged["norm_final/scale"], state.ema["norm_final"]["scale"])
     np.testing.assert_array_equal(averaged["embed/embedding"], state.frozen["embed"]["embedding"])
 

@@ -12,7 +12,7 @@ from flax import traverse_util
 from txjax import config as configs
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
-from txjax.checkpoint.origins import recorded
+from txjax.checkpoint.origins import origins_of_record
 from txjax.cli.merging import weights
 from txjax.io import digest
 from txjax.train.population.population import train_together
@@ -77,8 +77,8 @@ def test_a_tenth_of_the_size_and_the_same_run(folder):
     assert score(folder / "small") == score(folder / "saved")
     records = [Store(folder / name).record(4) for name in ("small", "saved")]
     assert records[0]["arrays"] == records[1]["arrays"]
-    (origin,) = recorded(records[0])
-    assert (origin.run, origin.step) == (str(folder / "base"), 2) and not recorded(records[1])
+    (origin,) = origins_of_record(records[0])
+    assert (origin.run, origin.step) == (str(folder / "base"), 2) and not origins_of_record(records[1])
     assert all(at.startswith("weights/frozen/") for at in origin.arrays)
     for name in ("transfer.json", "manifest.json"):
         written = json.loads((folder / "small" / name).read_text())
@@ -101,7 +101,7 @@ def test_a_chain_leads_to_where_the_bytes_are(config, folder, moved):
     flags = (f"--config.init_from={moved / 'small'}", *NORMS, ORIGIN, "--config.num_steps=2")
     train(config, moved / "next", *flags)
     shutil.rmtree(moved / "small")
-    found = recorded(Store(moved / "next").record(2))
+    found = origins_of_record(Store(moved / "next").record(2))
     assert [origin.run for origin in found] == [str(folder / "base")]
     actions = {row["action"] for row in json.loads((moved / "next" / "transfer.json").read_text())["arrays"]}
     assert actions == {"loaded"}
@@ -122,7 +122,7 @@ def test_the_mean_of_checkpoints_has_the_whole_model(folder, tmp_path):
         code, _, err = runs.command("average", f"--workdir={folder / name}", "--last=2", f"--to={tmp_path / name}")
         assert code == 0, err
         means.append(flat_paths(weights(Store(tmp_path / name), 4)))
-    assert not recorded(Store(tmp_path / "small").record(4)) and means[0].keys() == means[1].keys()
+    assert not origins_of_record(Store(tmp_path / "small").record(4)) and means[0].keys() == means[1].keys()
     assert all(x.tobytes() == means[1][path].tobytes() for path, x in means[0].items())
 
 
@@ -200,14 +200,14 @@ def test_when_a_step_has_everything(moved, caplog):
             step_removed(moved / "base")
         store.save_parts(step, parts, {})
         store.wait()
-    assert [bool(recorded(store.record(step))) for step in (6, 8, 10)] == [True, False, False]
+    assert [bool(origins_of_record(store.record(step))) for step in (6, 8, 10)] == [True, False, False]
     assert [record.getMessage()[:35] for record in caplog.records] == ["frozen parameters are saved too: st"]
     for again in (flat_paths(store.load(step, wanted)) for step in (8, 10)):
         assert all(x.tobytes() == again[path].tobytes() for path, x in flat_paths(parts).items())
 
 
 def test_folders_that_move_together_find_each_other(folder, moved):
-    assert recorded(Store(moved / "small").record(4))[0].relative == "../base"
+    assert origins_of_record(Store(moved / "small").record(4))[0].relative == "../base"
     changed(moved / "small", run="/nowhere")
     assert score(moved / "small") == score(folder / "saved")
     changed(moved / "small", relative="../bases")
@@ -246,4 +246,4 @@ def test_kills_change_nothing(config, folder, tmp_path, capsys, monkeypatch):
     code = main(["verify", f"--config={config}", "--json", "--steps=8", "--kills=1", f"--workdir={tmp_path}", *flags])
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert code == 0 and result["exact"] and len(result["interruptions"]) == 1, result
-    assert recorded(Store(tmp_path / "killed-1").record(8))
+    assert origins_of_record(Store(tmp_path / "killed-1").record(8))

@@ -10,7 +10,7 @@ import pytest
 
 from txjax import sharding, tree
 from txjax.checkpoint import Checkpoints, Store
-from txjax.checkpoint.origins import recorded
+from txjax.checkpoint.origins import origins_of_record
 from txjax.experiment import Experiment
 from txjax.models.model import Model
 from txjax.models.vision.vit.vit import ViT
@@ -18,7 +18,7 @@ from txjax.nn import Classes, FirstToken
 from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.state.init_from import find_init_source
-from txjax.train.state.state import Layout, build_layout, variables
+from txjax.train.state.state import Layout, build_layout, model_variables
 from txjax.transfer import Every, From
 from txjax.types import UserError, flat_paths
 
@@ -64,13 +64,13 @@ def save(workdir: Path, experiment: Experiment) -> Path:
 def weights(experiment: Experiment):
     """What `save` saved of it."""
     with sharding.use_mesh(experiment.mesh) as built:
-        return jax.device_get(variables(fill(build_layout(experiment, built).abstract, experiment.seed)))
+        return jax.device_get(model_variables(fill(build_layout(experiment, built).abstract, experiment.seed)))
 
 
 def begun(experiment: Experiment):
     with sharding.use_mesh(experiment.mesh) as built:
         layout = build_layout(experiment, built)
-        return jax.device_get(variables(find_init_source(experiment, layout).begin(experiment, layout)))["params"]
+        return jax.device_get(model_variables(find_init_source(experiment, layout).begin(experiment, layout)))["params"]
 
 
 @pytest.fixture(autouse=True)
@@ -100,15 +100,15 @@ def test_each_tower_computes_what_its_run_does(origins, tmp_path, capsys):
         for path, place in flat_paths((layout.abstract.params, layout.abstract.frozen)).items():
             x = flat_paths((state.params, state.frozen))[path]
             assert x.sharding.is_equivalent_to(place.sharding, place.ndim), path
-        found = jax.device_get(variables(state))
+        found = jax.device_get(model_variables(state))
         # A checkpoint without the left tower, and without what is not resized of the right one.
         store = Store(tmp_path / "run", exp.checkpoint)
         store.origins = source.frozen()
         store.save(1, state, {})
         store.wait()
-        again = jax.device_get(variables(Store(tmp_path / "run", exp.checkpoint).restore(layout.abstract)[0]))
+        again = jax.device_get(model_variables(Store(tmp_path / "run", exp.checkpoint).restore(layout.abstract)[0]))
     jax.tree.map(np.testing.assert_array_equal, found, again)
-    left, right = recorded(store.record(1))
+    left, right = origins_of_record(store.record(1))
     assert (left.run, right.run) == (str(one), str(other))
     assert {at.split("/")[2] for at in left.arrays} == {"left"} and not any("layers" in at for at in right.arrays)
 

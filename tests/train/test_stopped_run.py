@@ -7,7 +7,7 @@ import pytest
 
 from txjax import config as configs
 from txjax.checkpoint import Store
-from txjax.sweep.sweep_folder import finished
+from txjax.sweep.sweep_folder import is_finished
 from txjax.train.population.population import train_together
 from txjax.train.run_eval import Evaluations
 from txjax.train.trainer import train
@@ -47,7 +47,7 @@ def test_it_stops_saves_and_says_why(stopped):
     assert REASON.format(score=score) in err
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6] and Store(workdir).steps() == [6]
     assert "eval/late/loss" in rows[-1]  # all evaluations are of the last step, too
-    assert finished(workdir, 40)  # for a sweep
+    assert is_finished(workdir, 40)  # for a sweep
     code, out, _ = runs.command("report", workdir, "--json", f"--out={workdir.parent / 'report'}")
     assert code == 0 and REASON.format(score=score).partition(": ")[2] in out
 
@@ -85,10 +85,10 @@ def test_a_run_that_dies_in_its_last_evaluation_stops_when_it_resumes(config, st
         patch.setattr(Evaluations, "__call__", dying)
         with pytest.raises(KeyboardInterrupt):
             train(configs.load(str(config), list(flags)), workdir)
-    assert evaluated == [2, 4, 6] and Store(workdir).steps()[-1] == 6 and not finished(workdir, 40)
+    assert evaluated == [2, 4, 6] and Store(workdir).steps()[-1] == 6 and not is_finished(workdir, 40)
     code, out, err = runs.train_here(config, workdir, *flags)
     assert code == 0 and out.endswith("done: step 6\n") and "stopped at step 6 of 40: eval/valid/loss has not" in err
-    assert runs.rows(workdir) == runs.rows(stopped[0]) and finished(workdir, 40)
+    assert runs.rows(workdir) == runs.rows(stopped[0]) and is_finished(workdir, 40)
 
 
 @pytest.mark.parametrize(

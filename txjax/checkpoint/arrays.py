@@ -67,8 +67,8 @@ def _without_empty(tree: PyTree) -> PyTree:
     return {key: value for key, value in pruned.items() if not (isinstance(value, dict) and not value)}
 
 
-def _with_empty(found: PyTree, tree: PyTree) -> PyTree:
+def _with_empty(arrays: PyTree, tree: PyTree) -> PyTree:
     """The arrays with the empty dicts of a tree."""
-    if not isinstance(tree, dict) or not isinstance(found, dict):
-        return found
-    return {key: _with_empty(found.get(key, {}), value) for key, value in tree.items()}
+    if not isinstance(tree, dict) or not isinstance(arrays, dict):
+        return arrays
+    return {key: _with_empty(arrays.get(key, {}), value) for key, value in tree.items()}

@@ -50,12 +50,12 @@ class Origin:
         problem = f"no folder {self.run}"
         for run in (Path(self.run), (workdir / self.relative).resolve()):
             folder = run / FOLDER / str(self.step)
-            found = digest.of_all(folder)
-            if found == self.digest:
+            recorded_digest = digest.of_all(folder)
+            if recorded_digest == self.digest:
                 return folder
             if run.is_dir():
-                problem = "another checkpoint" if found else "that step was removed"
-        raise self._gone(problem)
+                problem = "another checkpoint" if recorded_digest else "that step was removed"
+        raise self._missing_error(problem)
 
     def is_there(self, workdir: Path) -> bool:
         """Whether there is such a folder; if not, warns."""
@@ -65,14 +65,14 @@ class Origin:
             log.warning("frozen parameters are saved too: %s", error)
             return False
 
-    def verified(self, workdir: Path) -> Path:
+    def verify_folder(self, workdir: Path) -> Path:
         """The same folder, all of whose files are as they were. Raises UserError if one is not."""
         folder = self.folder(workdir)
         if faults := digest.faults(folder):
-            raise self._gone(f"damaged files: {'; '.join(faults)}")
+            raise self._missing_error(f"damaged files: {'; '.join(faults)}")
         return folder
 
-    def _gone(self, problem: str) -> UserError:
+    def _missing_error(self, problem: str) -> UserError:
         return UserError(
             f"step {self.step} of {self.run}",
             f"the frozen parameters that this run has from it (digest {self.digest})",
@@ -81,7 +81,7 @@ class Origin:
         )
 
 
-def recorded(record: Mapping[str, Any]) -> list[Origin]:
+def origins_of_record(record: Mapping[str, Any]) -> list[Origin]:
     """The origins in a step's record. Raises RunError if the entry is not one of origins."""
     try:
         return [Origin(**origin) for origin in record.get("origins", ())]
@@ -91,11 +91,13 @@ def recorded(record: Mapping[str, Any]) -> list[Origin]:
 
 def verify(workdir: Path, record: Mapping[str, Any]) -> None:
     """Raises UserError if an origin in a step's record is not as it was."""
-    for origin in recorded(record):
-        origin.verified(workdir)
+    for origin in origins_of_record(record):
+        origin.verify_folder(workdir)
 
 
-def unchanged(source: Path, record: Mapping[str, Any], digested: str, arrays: Mapping[str, str]) -> list[Origin]:
+def unchanged_origins(
+    source: Path, record: Mapping[str, Any], digested: str, arrays: Mapping[str, str]
+) -> list[Origin]:
     """The origins of arrays of a step: the run itself, or the one where the run has them from.
 
     Args:
@@ -104,15 +106,15 @@ def unchanged(source: Path, record: Mapping[str, Any], digested: str, arrays: Ma
       digested: the digest of that step.
       arrays: {path here: path there}.
     """
-    before = recorded(record)
+    before = origins_of_record(record)
     further = {at for origin in before for at in origin.arrays}
-    own = {here: at for here, at in arrays.items() if at not in further}
-    found = [Origin(str(source), "", int(record["step"]), digested, own)] if own else []
+    paths_here = {here: at for here, at in arrays.items() if at not in further}
+    sources = [Origin(str(source), "", int(record["step"]), digested, paths_here)] if paths_here else []
     for origin in before:
         if theirs := {here: origin.arrays[at] for here, at in arrays.items() if at in origin.arrays}:
             run = origin.folder(source).parents[1]  # the path as it is now
-            found.append(dataclasses.replace(origin, run=str(run), arrays=theirs))
-    return found
+            sources.append(dataclasses.replace(origin, run=str(run), arrays=theirs))
+    return sources
 
 
 def leave_out(parts: dict[str, PyTree], origins: Sequence[Origin], workdir: Path) -> tuple[dict[str, PyTree], Any]:
@@ -124,9 +126,11 @@ def leave_out(parts: dict[str, PyTree], origins: Sequence[Origin], workdir: Path
     origins = [origin for origin, there in zip(origins, kept, strict=True) if there]
     if not origins:
         return parts, {}
-    own, _ = _split(parts, {at for origin in origins for at in origin.arrays})
-    found = [dataclasses.replace(origin, relative=os.path.relpath(origin.run, workdir)) for origin in origins]
-    return own, {"origins": [dataclasses.asdict(origin) for origin in found]}
+    parts_here, _ = _split(parts, {at for origin in origins for at in origin.arrays})
+    relative_origins = [
+        dataclasses.replace(origin, relative=os.path.relpath(origin.run, workdir)) for origin in origins
+    ]
+    return parts_here, {"origins": [dataclasses.asdict(origin) for origin in relative_origins]}
 
 
 def read(step: int, workdir: Path, origins: Sequence[Origin], abstract: dict[str, PyTree]) -> dict[str, PyTree]:
@@ -135,19 +139,19 @@ def read(step: int, workdir: Path, origins: Sequence[Origin], abstract: dict[str
     Raises:
       UserError: an origin is not as it was. RunError: a file is unreadable.
     """
-    own, elsewhere = _split(abstract, {at for origin in origins for at in origin.arrays})
-    found: dict[str, Any] = {}
+    abstract_here, elsewhere = _split(abstract, {at for origin in origins for at in origin.arrays})
+    loaded: dict[str, Any] = {}
     for origin in origins:
         wanted = {there: elsewhere[here] for here, there in origin.arrays.items() if here in elsewhere}
         if not wanted:
             continue
         name = f"the frozen parameters from {origin.run}"
-        folder = Path(on_primary(name, lambda origin=origin: str(origin.verified(workdir))))  # type: ignore[misc]
+        folder = Path(on_primary(name, lambda origin=origin: str(origin.verify_folder(workdir))))  # type: ignore[misc]
         arrays = flat_paths(read_arrays(origin.step, folder, traverse_util.unflatten_dict(wanted, sep="/")))
-        found |= {here: arrays[there] for here, there in origin.arrays.items() if here in elsewhere}
-    if jax.tree.leaves(own):
-        own = read_arrays(step, workdir / FOLDER / str(step), own)
-    return _joined(own, found) if found else own
+        loaded |= {here: arrays[there] for here, there in origin.arrays.items() if here in elsewhere}
+    if jax.tree.leaves(abstract_here):
+        abstract_here = read_arrays(step, workdir / FOLDER / str(step), abstract_here)
+    return _add_frozen(abstract_here, loaded) if loaded else abstract_here
 
 
 def _split(parts: dict[str, PyTree], elsewhere: set[str]) -> tuple[dict[str, PyTree], dict[str, Any]]:
@@ -158,7 +162,7 @@ def _split(parts: dict[str, PyTree], elsewhere: set[str]) -> tuple[dict[str, PyT
     return (_with_frozen(parts, rest), taken) if taken else (parts, {})
 
 
-def _joined(parts: dict[str, PyTree], more: dict[str, Any]) -> dict[str, PyTree]:
+def _add_frozen(parts: dict[str, PyTree], more: dict[str, Any]) -> dict[str, PyTree]:
     return _with_frozen(parts, _frozen(parts) | more)
 
 

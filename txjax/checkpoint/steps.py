@@ -76,7 +76,7 @@ class Steps:
         """
         try:
             record = load_json(self.path(step) / "record.json")
-            record |= json.loads(digest.added(self.path(step)) or "{}")
+            record |= json.loads(digest.added_text(self.path(step)) or "{}")
             return {"step": int(record["step"]), "arrays": dict(record["arrays"])} | record
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None
@@ -98,7 +98,7 @@ class Steps:
             hint = f"there is none in {self.folder}: the run has not saved yet, or they were removed"
             raise UserError("--workdir", expected, str(self.folder.parent), hint=hint)
         if which == "last":
-            good = self._newest(self._undamaged)
+            good = self._newest(self._is_undamaged)
         elif which == "best":
             good = self.best()
         else:
@@ -112,7 +112,7 @@ class Steps:
             raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose one of {steps}")
         return good
 
-    def _undamaged(self, step: int) -> bool:
+    def _is_undamaged(self, step: int) -> bool:
         """Whether all digests of a step match; if not, warns and leaves it in place."""
         if faults := self.faults(step):
             log.warning("checkpoint %d is damaged (%s); looking at the one before", step, "; ".join(faults))
@@ -175,7 +175,7 @@ class Steps:
     def newest_good(self) -> int | None:
         """The newest undamaged step, or None. Removes remains of killed saves; renames damaged steps to `STEP.bad`."""
         self.clean()
-        step = self._newest(self.sound)
+        step = self._newest(self.verify_step)
         if step is None:
             if damaged := sorted(path.name for path in self.folder.glob("*.bad")):
                 hint = "remove the folder to start from scratch"
@@ -213,7 +213,7 @@ class Steps:
             raise Unavailable(f"no checkpoint can be read: {outage}; start the same command again later")
         return None
 
-    def sound(self, step: int) -> bool:
+    def verify_step(self, step: int) -> bool:
         """Whether all digests of a step match; if not, warns and renames it to `STEP.bad`.
 
         Raises:

@@ -84,17 +84,17 @@ class Store(Steps):
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard_host_to_device("allow"):  # Orbax synchronizes its processes by it
             folder = self.path(step) / "arrays"
-            response = self._guarded(step, lambda: orbax().save_checkpointables_async(folder, parts))
+            response = self._write_or_remove(step, lambda: orbax().save_checkpointables_async(folder, parts))
 
         def finish() -> None:
             try:
-                self._guarded(step, response.result)
+                self._write_or_remove(step, response.result)
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
-                    self._guarded(step, lambda: self._commit(step, record))
+                    self._write_or_remove(step, lambda: self._commit(step, record))
                     self._everywhere = _all_saved(meet)
                     if self._everywhere and not record.get("row"):
-                        self._guarded(step, lambda: self.forget_old(step))
+                        self._write_or_remove(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException:
                 if meet is not None:
@@ -107,9 +107,11 @@ class Store(Steps):
         """Starts to add values to the record of a step, in the place of older ones, and then removes older steps."""
 
         def finish() -> None:
-            self._guarded(step, lambda: self._verify(step, digest.add(self.path(step), json.dumps(facts, indent=1))))
+            self._write_or_remove(
+                step, lambda: self._verify(step, digest.add(self.path(step), json.dumps(facts, indent=1)))
+            )
             if self._everywhere:
-                self._guarded(step, lambda: self.forget_old(step))
+                self._write_or_remove(step, lambda: self.forget_old(step))
 
         if distributed.is_primary():
             self._background.start(f"completing step {step}", finish)
@@ -124,7 +126,7 @@ class Store(Steps):
             self.set_aside(step, faults)
             raise RunError(f"step {step} read back from the disk differs from what was written; {self._safe()}")
 
-    def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
+    def _write_or_remove(self, step: int, act: Callable[[], Any]) -> Any:
         try:
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
@@ -204,7 +206,7 @@ class Store(Steps):
         """
         record = self.record(step)
         check_arrays(self.folder.parent, step, record["arrays"], abstract, all_of_them=False)
-        self.origins = origins.recorded(record)
+        self.origins = origins.origins_of_record(record)
         return origins.read(step, self.folder.parent, self.origins, abstract)
 
 

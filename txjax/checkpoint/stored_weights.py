@@ -62,11 +62,11 @@ def _arrays(store: Store, step: int) -> dict[str, tuple[list[int], str]]:
     return {path: tuple(spec) for path, spec in store.record(step)["arrays"].items() if path.startswith(_PART)}
 
 
-def _check_same(step: int, own: dict[str, Any], last: int, wanted: dict[str, Any]) -> None:
+def _check_same(step: int, specs: dict[str, Any], last: int, wanted: dict[str, Any]) -> None:
     """Raises UserError, which names the first difference, unless two steps have the same arrays."""
-    for path in sorted(own.keys() | wanted.keys()):
+    for path in sorted(specs.keys() | wanted.keys()):
         here, there = (
-            f"{spec[1]}{list(spec[0])}" if spec else "no such array" for spec in (own.get(path), wanted.get(path))
+            f"{spec[1]}{list(spec[0])}" if spec else "no such array" for spec in (specs.get(path), wanted.get(path))
         )
         if here != there:
             hint = "the config was changed between them"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from txjax.cli.load_run import Opened
+from txjax.cli.load_run import OpenRun
 from txjax.types import PyTree, UserError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_adapters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(FIELD, nargs="+", type=Path, default=[], metavar="RUN", help=meaning)
 
 
-def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) -> Iterator[Side]:
+def sides(flags: argparse.Namespace, experiment: "Experiment", opened: OpenRun) -> Iterator[Side]:
     """The run that is open, then those of the flag, each at its step that the flags name.
 
     Arrays that all have are the same ones on the devices.
@@ -45,24 +45,24 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
     from txjax.checkpoint import Store, split
     from txjax.checkpoint.finite import check_finite
     from txjax.train.run.workdir import read_checkpoints
-    from txjax.train.state.state import variables
+    from txjax.train.state.state import model_variables
     from txjax.train.state.subtrees import merge, pick
     from txjax.types import TrainState, flat_paths
 
     others = getattr(flags, "adapters", [])
     steps = [open_other(flags, experiment, workdir) for workdir in others]  # before anything is compiled
-    yield Side(flags.workdir, found.variables, found.step)
+    yield Side(flags.workdir, opened.variables, opened.step)
     if not others:
         return
     first = Store(flags.workdir, read_checkpoints(flags.workdir))
-    weights = split(found.layout.abstract)["weights"]
+    weights = split(opened.layout.abstract)["weights"]
     paths = flat_paths(weights["frozen"]).keys()
-    frozen = pick(found.variables["params"], lambda path: path in paths)
+    frozen = pick(opened.variables["params"], lambda path: path in paths)
     for workdir, (store, step) in zip(others, steps, strict=True):
-        check_frozen((first, found.step), (store, step), frozen, weights["frozen"])
-        own = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
-        state = TrainState(**{**own, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
-        whole = variables(state)
+        check_frozen((first, opened.step), (store, step), frozen, weights["frozen"])
+        adapter_weights = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
+        state = TrainState(**{**adapter_weights, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
+        whole = model_variables(state)
         check_finite(workdir, step, flat_paths(whole))
         yield Side(workdir, {**whole, "params": merge(whole["params"], frozen)}, step)
 
@@ -81,18 +81,18 @@ def open_other(flags: argparse.Namespace, experiment: "Experiment", workdir: Pat
         store = Store(workdir, read_checkpoints(workdir))
         return store, store.choose(flags.step)
     except UserError as error:
-        raise error.inside(FIELD, "--workdir") from None
+        raise error.with_path(FIELD, "--workdir") from None
 
 
 def check_model(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> None:
     """Raises UserError if the run's model is not the experiment's."""
-    from txjax.experiment import Experiment, resolved
-    from txjax.modules import trusted
+    from txjax.experiment import Experiment, with_default_eval_data
+    from txjax.modules import trusted_modules
     from txjax.train.run.workdir import read_config
     from txjax.tree import identity
 
-    other_run = read_config(workdir, trusted(flags.trust))
-    theirs = resolved(other_run).model if isinstance(other_run, Experiment) else other_run
+    other_run = read_config(workdir, trusted_modules(flags.trust))
+    theirs = with_default_eval_data(other_run).model if isinstance(other_run, Experiment) else other_run
     for (path, *ours), (_, *other) in zip(identity(experiment.model), identity(theirs), strict=False):
         if ours != other:
             hint = f"{path.lstrip('.') or 'the model'} differs"
@@ -109,17 +109,17 @@ def check_frozen(first: tuple["Store", int], other: tuple["Store", int], arrays:
     """
     import numpy as np
 
-    from txjax.checkpoint.origins import recorded
+    from txjax.checkpoint.origins import origins_of_record
     from txjax.types import flat_paths
 
     count = len(flat_paths(abstract))
 
-    def named(store: "Store", step: int) -> set[tuple[str, str, str]]:
-        origins = recorded(store.record(step))
+    def origins_of(store: "Store", step: int) -> set[tuple[str, str, str]]:
+        origins = origins_of_record(store.record(step))
         return {(here, there, origin.digest) for origin in origins for here, there in origin.arrays.items()}
 
-    ours = named(*first)
-    if not count or (ours == named(*other) and len(ours) == count):
+    ours = origins_of(*first)
+    if not count or (ours == origins_of(*other) and len(ours) == count):
         return
     store, step = other
     theirs = flat_paths(store.load_some(step, {"weights": {"frozen": abstract}})["weights"]["frozen"])

@@ -6,14 +6,14 @@ from typing import Any
 from txjax.types import PyTree
 
 
-def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, made: str) -> None:
+def write_run(to: Path, source: Any, variables: PyTree, store: Any, step: int, origins_key: str) -> None:
     """Writes a workdir with one step.
 
     Args:
-      found: its experiment, or a model alone.
+      source: its experiment, or a model alone.
       variables: the model's.
       store, step: where they are from.
-      made: the key of the record that says so, such as "merged".
+      origins_key: the key of the record that says so, such as "merged".
     """
     import jax
 
@@ -28,15 +28,15 @@ def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, ma
 
     run = store.folder.parent
     origins = [{"run": str(run), "step": step, "digest": digest.of_all(store.path(step))}]
-    trained = found.optimizer.tuning(found.model).trained if isinstance(found, Experiment) else lambda path: True
+    trained = source.optimizer.tuning(source.model).trained if isinstance(source, Experiment) else lambda path: True
     params = variables["params"]
     parts = {"params": pick(params, trained), "frozen": pick(params, lambda path: not trained(path))}
     parts["model_state"] = {name: tree for name, tree in variables.items() if name != "params"}
     with new_folder("--to", to) as workdir:
         inherit_files(workdir, [run])
         new = Store(workdir)
-        new.save_parts(step, {"weights": jax.tree.map(jax.numpy.asarray, parts)}, {made: origins, "metrics": {}})
+        new.save_parts(step, {"weights": jax.tree.map(jax.numpy.asarray, parts)}, {origins_key: origins, "metrics": {}})
         new.wait()
         count = sum(parameter_sizes(params).values())
         write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
-        write_config(workdir, found)
+        write_config(workdir, source)

@@ -48,13 +48,13 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
     from txjax.decoding import Beam, Sampling
     from txjax.tree import check_fields
 
-    def given(*names: str) -> dict[str, Any]:
+    def set_flags(*names: str) -> dict[str, Any]:
         return {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
 
     for name in ("length", "samples"):
         if getattr(flags, name) < 1:
             raise UserError(f"--{name}", "at least 1", getattr(flags, name))
-    drawing, penalty = given(*DRAWING), given("length_penalty")
+    drawing, penalty = set_flags(*DRAWING), set_flags("length_penalty")
     search: Beam | Sampling
     if flags.beam is None:
         if penalty:

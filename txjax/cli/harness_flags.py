@@ -38,17 +38,17 @@ def with_tasks(experiment: Experiment, flags: argparse.Namespace) -> Experiment:
     from txjax.eval.harness.harness_library import check_tasks
     from txjax.tree import check_fields
 
-    given = {name: getattr(flags, name) for name in OPTIONS if getattr(flags, name) is not None}
+    options = {name: getattr(flags, name) for name in OPTIONS if getattr(flags, name) is not None}
     if flags.tasks is None:
-        for name, value in given.items():
+        for name, value in options.items():
             raise UserError(f"--{name}", "--tasks too", value)
-        for name, each in experiment.evals.items():
-            if isinstance(each, Harness) and each.include_path not in (None, flags.include_path):
+        for name, evaluator in experiment.evals.items():
+            if isinstance(evaluator, Harness) and evaluator.include_path not in (None, flags.include_path):
                 expected = "the folder that --include_path names, since tasks of a folder may run its code"
-                raise UserError(f"config.evals.{name}.include_path", expected, each.include_path)
+                raise UserError(f"config.evals.{name}.include_path", expected, evaluator.include_path)
         return experiment
     tasks = tuple(filter(None, flags.tasks.split(",")))
-    harness = Harness(data=experiment.data, tasks=tasks, include_path=flags.include_path, **given)
+    harness = Harness(data=experiment.data, tasks=tasks, include_path=flags.include_path, **options)
     check_fields(harness, "--")
     check_tasks(tasks, "--", flags.include_path)
     checkpoint = dataclasses.replace(experiment.checkpoint, best=None)  # by an evaluation that is not there

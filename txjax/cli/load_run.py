@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STEP = "last (default), best or a number"
 
 
-class Opened(NamedTuple):
+class OpenRun(NamedTuple):
     """A run's model and its variables.
 
     Attributes:
@@ -35,35 +35,35 @@ class Opened(NamedTuple):
 
 def parser(command: str, summary: str) -> Parser:
     """Returns a parser with the flags for a run and a step."""
-    made = Parser(command, summary)
-    made.add_argument("--workdir", required=True, type=Path, help="the run's folder")
-    made.add_argument("--step", default="last", help=STEP)
-    made.add_trust()
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    run_parser = Parser(command, summary)
+    run_parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    run_parser.add_argument("--step", default="last", help=STEP)
+    run_parser.add_trust()
+    run_parser.add_argument("--json", action="store_true", help="print JSON")
+    return run_parser
 
 
 def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experiment":
     """Sets up JAX and returns the run's experiment, with overrides applied. No weights are loaded."""
     from txjax.backend import prepare
-    from txjax.experiment import Experiment, resolved
-    from txjax.modules import trusted
+    from txjax.experiment import Experiment, with_default_eval_data
+    from txjax.modules import trusted_modules
     from txjax.overrides import override_all
     from txjax.train.run.workdir import read_config
     from txjax.types import UserError
 
     prepare()
-    found = read_config(flags.workdir, trusted(flags.trust))
-    if not isinstance(found, Experiment):
+    config = read_config(flags.workdir, trusted_modules(flags.trust))
+    if not isinstance(config, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"
-        if hasattr(found, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
+        if hasattr(config, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
             hint = f"it came without a tokenizer.json: import a folder that has one, or {hint}"
         raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
-    return resolved(override_all(found, overrides, {}))
+    return with_default_eval_data(override_all(config, overrides, {}))
 
 
 @contextlib.contextmanager
-def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Opened]:
+def open_run(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[OpenRun]:
     """Checks the experiment and yields it with the variables of the step that the flags name, which are finite."""
     from txjax import sharding
     from txjax.checkpoint.finite import check_finite
@@ -75,4 +75,4 @@ def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Open
     with sharding.use_mesh(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
         check_finite(flags.workdir, step, flat_paths(variables))
-        yield Opened(experiment, variables, step, layout)
+        yield OpenRun(experiment, variables, step, layout)

@@ -8,19 +8,19 @@ from txjax.types import PyTree
 def saved_weights(store: Any, step: int) -> PyTree:
     """The variables of a step in host memory: the EMA of the weights if the run keeps one."""
     from txjax.checkpoint.stored_weights import stored_weights
-    from txjax.train.state.state import variables
+    from txjax.train.state.state import model_variables
     from txjax.types import TrainState
 
     parts = stored_weights(store, step)
-    return variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]
+    return model_variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]
 
 
 def weights(store: Any, step: int) -> PyTree:
     """`saved_weights` with every kernel as float32."""
     from txjax.nn import dequantized
 
-    found = saved_weights(store, step)
-    return found | {"params": dequantized(found["params"])}
+    stored = saved_weights(store, step)
+    return stored | {"params": dequantized(stored["params"])}
 
 
 def trained_paths(store: Any, step: int) -> list[str]:

@@ -5,11 +5,11 @@ from typing import Any
 from txjax.axes import Axes
 
 
-def model_axes(found: Any, model: Any, params: dict[str, Any]) -> dict[str, Axes]:
+def model_axes(source: Any, model: Any, params: dict[str, Any]) -> dict[str, Axes]:
     """The axes by path.
 
     Args:
-      found: the experiment that gives the model's inputs, or the imported model alone.
+      source: the experiment that gives the model's inputs, or the imported model alone.
       model: this model, or a variant of it.
       params: of the model as it was found, by path.
     """
@@ -25,9 +25,9 @@ def model_axes(found: Any, model: Any, params: dict[str, Any]) -> dict[str, Axes
     from txjax.train.state.state import abstract_variables
     from txjax.types import flat_paths
 
-    if not isinstance(found, Experiment):
-        family = family_of(found)
-        return peft.axes(family, model, Options(family.config(found, params)))
-    boxed = abstract_variables(dataclasses.replace(found, model=model))["params"]
+    if not isinstance(source, Experiment):
+        family = family_of(source)
+        return peft.axes(family, model, Options(family.config(source, params)))
+    boxed = abstract_variables(dataclasses.replace(source, model=model))["params"]
     flat = flat_paths(boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
     return {path: axes_of(x) for path, x in flat.items()}

@@ -54,21 +54,21 @@ class Parser(argparse.ArgumentParser):
         An override in two words, `--config.a.b value`, is joined to one. With `--help`, prints the help with the
         fields of the config and exits. Raises UserError for any other unknown flag.
         """
-        own: list[str] = []
+        flag_words: list[str] = []
         overrides: list[str] = []
         words = list(argv)
         while words:
             word = words.pop(0)
             if not re.match(r"--config[.\[]", word):
-                own.append(word)
+                flag_words.append(word)
             elif "=" in word or not words or words[0].startswith("--"):
                 overrides.append(word)
             else:
                 overrides.append(f"{word}={words.pop(0)}")
-        if {"-h", "--help"} & set(own):
-            self._help(own, overrides)
-        self._require_config_flag(own)
-        flags, rest = self.parse_known_args(own)
+        if {"-h", "--help"} & set(flag_words):
+            self._help(flag_words, overrides)
+        self._require_config_flag(flag_words)
+        flags, rest = self.parse_known_args(flag_words)
         self._refuse(rest, getattr(flags, "config", None), overrides)
         return flags, overrides
 
@@ -80,14 +80,14 @@ class Parser(argparse.ArgumentParser):
             if re.fullmatch(r"[^-].*\.py(:.*)?", word) and ("=" in before or not before.startswith("-")):
                 raise UserError(self.prog, "--config=FILE", word, [f"--config={word}"], f"see {self.prog} --help")
 
-    def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
+    def _help(self, flag_words: list[str], overrides: list[str]) -> NoReturn:
         """Prints the help and, if a config is given, its fields with the overrides applied. Exits."""
         from txjax.cli.fields import fields
         from txjax.config import load
 
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--config")
-        source = parser.parse_known_args(own)[0].config
+        source = parser.parse_known_args(flag_words)[0].config
         listed = fields(load(source, overrides)) if source else ()
         self.print_help()
         for i, line in enumerate(listed):

@@ -38,13 +38,13 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     theirs = is_folder(base)
     if theirs:
         files_beside_weights(base)  # raises before a workdir is made
-    found, variables, origins = (*huggingface.load(base), []) if theirs else _last_step(base, trust)
-    model = found.model if isinstance(found, Experiment) else found
+    loaded, variables, origins = (*huggingface.load(base), []) if theirs else _last_step(base, trust)
+    model = loaded.model if isinstance(loaded, Experiment) else loaded
     if getattr(model, "adapter", None) is not None:
         raise UserError("--base", "a run without an adapter", str(base), hint="`txjax merge` makes one of it")
     state = dict(variables)
     kept = flat_paths(state.pop("params"))
-    params = flat_paths(dequantized(_nested(kept)))
+    params = flat_paths(dequantized(_nest(kept)))
     origin = origin_family(base)
     plain = without_storage(model)
     of_task, based = peft_heads.for_task(source, plain, params, base if theirs else None, origin)
@@ -53,30 +53,32 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
         model, kernels = model.clone(head=of_task.head), stored_parts(kept)
         kept = {path: x for path, x in kept.items() if kernels.get(path, path) in based}
         kept |= {path: based[path] for path in based.keys() - params.keys()}
-        found = model  # a run's objective is for its own head
+        loaded = model  # a run's objective is for its own head
     if quantized := sorted({*stored_parts(kept).values()} & new.keys()):
         raise UserError("--base", f"a run with {quantized[0]} in float32, which the adapter replaces", str(base))
     whole = {**kept, **new}
-    tree = jax.tree.map(jax.numpy.asarray, _nested(whole))
+    tree = jax.tree.map(jax.numpy.asarray, _nest(whole))
     parts = {"params": pick(tree, lambda path: path in new), "frozen": pick(tree, lambda path: path not in new)}
     with new_folder("--workdir", workdir) as folder:
         missing = ""
         if theirs:
-            found, missing = keep(base, folder, workdir, model)
+            loaded, missing = keep(base, folder, workdir, model)
         else:
             inherit_files(folder, [base])
         adapted = model.clone(adapter=adapter)
-        if isinstance(found, Experiment):
+        if isinstance(loaded, Experiment):
             replaced = [re.escape(path) for path in new if path in based]
-            found.model, found.init_from, found.ema = adapted, None, None
-            found.optimizer.groups = train_adapter(*replaced)
+            loaded.model = adapted
+            loaded.init_from = None
+            loaded.ema = None
+            loaded.optimizer.groups = train_adapter(*replaced)
         store = Store(folder)
         record = {"from": str(source.resolve()), "metrics": {}}
         store.save_parts(0, {"weights": {**parts, "model_state": jax.tree.map(jax.numpy.asarray, state)}}, record)
         store.wait()
         count = sum(parameter_sizes(tree).values())
         write_manifest(folder, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
-        write_config(folder, found if isinstance(found, Experiment) else adapted)
+        write_config(folder, loaded if isinstance(loaded, Experiment) else adapted)
     trained = sum(x.size for x in new.values())
     print(f"{type(adapter).__name__} with {trained:,} parameters on {base} in {workdir}{missing}")
     return 0
@@ -87,17 +89,17 @@ def _last_step(run: Path, trust: Sequence[str]) -> tuple[Any, PyTree, list[dict[
     from txjax.checkpoint import Store
     from txjax.cli.merging import saved_weights
     from txjax.io import digest
-    from txjax.modules import trusted
+    from txjax.modules import trusted_modules
     from txjax.train.run.workdir import read_checkpoints, read_config
 
     store = Store(run, read_checkpoints(run))
     step = store.choose("last")
     origin = {"run": str(run.resolve()), "step": step, "digest": digest.of_all(store.path(step))}
-    return read_config(run, trusted(trust)), saved_weights(store, step), [origin]
+    return read_config(run, trusted_modules(trust)), saved_weights(store, step), [origin]
 
 
 def export_adapter(
-    found: Any,
+    source: Any,
     variables: Any,
     trained: Collection[str],
     to: Path,
@@ -107,7 +109,7 @@ def export_adapter(
     """Writes the adapter of a run alone, and the modules of its base that were trained too.
 
     Args:
-      found: the run's experiment, or a model.
+      source: the run's experiment, or a model.
       variables: its weights, kernels as float32.
       trained: paths of the trained parameters, of the adapter and of its base.
       family: the `model_type` whose names are written, of the families that have the model.
@@ -117,17 +119,17 @@ def export_adapter(
     from txjax.interop.peft import peft
     from txjax.types import flat_paths
 
-    model = without_storage(found.model if isinstance(found, Experiment) else found)
+    model = without_storage(source.model if isinstance(source, Experiment) else source)
     if getattr(model, "adapter", None) is None:
         raise UserError("--adapter", "a run with an adapter", type(model).__name__)
     params, inside = flat_paths(variables["params"]), f"/{model.adapter.name}/"
     of_base = [path for path in trained if inside not in f"/{path}"]
-    base = found.init_from if isinstance(found, Experiment) else None
+    base = source.init_from if isinstance(source, Experiment) else None
     name = base if isinstance(base, str) else getattr(base, "run", None)
     peft.save(model, params, to, of_base, None if name is None else str(name), family, origin)
 
 
-def _nested(flat: dict[str, Any]) -> Any:
+def _nest(flat: dict[str, Any]) -> Any:
     from flax import traverse_util
 
     return traverse_util.unflatten_dict(flat, sep="/")

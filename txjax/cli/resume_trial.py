@@ -40,15 +40,15 @@ class Interruption:
 
 def parser(command: str, summary: str, kills: int, ways: str) -> Parser:
     """Returns a parser with the flags of a resume trial."""
-    made = Parser(command, summary)
-    made.add_config()
-    made.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
-    made.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
-    made.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
-    made.add_argument("--seed", type=int, default=0, help="seed of the moments of the interruptions")
-    made.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    trial_parser = Parser(command, summary)
+    trial_parser.add_config()
+    trial_parser.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
+    trial_parser.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
+    trial_parser.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
+    trial_parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the interruptions")
+    trial_parser.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
+    trial_parser.add_argument("--json", action="store_true", help="print JSON")
+    return trial_parser
 
 
 def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interruption]) -> int:
@@ -65,13 +65,15 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
     if flags.workdir and flags.workdir.is_dir() and any(flags.workdir.iterdir()):
         raise UserError("--workdir", "a folder without earlier runs", str(flags.workdir))
     folder = flags.workdir or Path(tempfile.mkdtemp(prefix="txjax-trial-"))
-    draw, events, results = random.Random(flags.seed), list[str](), list[dict[str, Any]]()
+    draw = random.Random(flags.seed)
+    events = list[str]()
+    results = list[dict[str, Any]]()
     try:
         trial = Trial(flags.config, (*overrides, *quick(experiment, flags.steps)), flags.steps, flags.devices)
         trial.straight(folder / "straight")
         while len(events) < len(ways) or not results:
             workdir = folder / f"killed-{len(results) + 1}"
-            events += trial.killed(workdir, ways[len(events) :], draw)
+            events += trial.train_with_kills(workdir, ways[len(events) :], draw)
             if len(results) > 3 * len(events) + 3:
                 raise RunError(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
             results.append(compare(folder / "straight", workdir, flags.steps))
@@ -152,7 +154,7 @@ class Trial:
         self.to_first_row = max(0.0, times[0] - begun)
         self.a_row = max(0.0, times[-1] - times[0]) / len(times)
 
-    def killed(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
+    def train_with_kills(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
         """Trains with interruptions at drawn steps. Returns those that happened, as `SIGKILL after step 3`."""
         events = []
         targets = sorted(draw.choices(range(1, self.steps), k=len(ways)))

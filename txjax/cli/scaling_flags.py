@@ -43,7 +43,7 @@ def add_fit(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()) -> "Study":
+def fit_law(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()) -> "Study":
     """Fits the law that the flags describe; it can predict `points`. Raises UserError."""
     from txjax.scaling.forms import form_named
     from txjax.scaling.study import parse_numbers, study
@@ -65,13 +65,13 @@ def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    found = []
+    pairs = []
     for part in filter(None, text.split(",")):
         a, equals, b = (word.strip() for word in part.partition("="))
         if not equals or not b or a == b:
             raise UserError("--tie", "NAME=NAME", part)
-        found.append((a, b))
-    return tuple(found)
+        pairs.append((a, b))
+    return tuple(pairs)
 
 
 def plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from txjax.cli.adapter_runs import sides
-from txjax.cli.load_run import opened
+from txjax.cli.load_run import open_run
 
 if TYPE_CHECKING:
     from txjax.eval.results import Rows
@@ -33,8 +33,8 @@ class Scored(NamedTuple):
 
     def files(self) -> list[str]:
         """The paths of what the evaluations wrote."""
-        found = self.workdir.glob(f"*/*/{self.step}.*")
-        return sorted(str(path) for path in found if path.parent.name in self.scores)
+        paths = self.workdir.glob(f"*/*/{self.step}.*")
+        return sorted(str(path) for path in paths if path.parent.name in self.scores)
 
     def intervals(self, experiment: "Experiment") -> dict[str, dict[str, tuple[float, float]]]:
         """95% intervals of the scores that have some, by the evaluation's name, and the score's."""
@@ -43,7 +43,7 @@ class Scored(NamedTuple):
         return {name: intervals(experiment.evals[name].rescore, rows) for name, rows in self.results.items()}
 
 
-def scored(
+def score_runs(
     flags: argparse.Namespace, experiment: "Experiment", names: Iterable[str], overrides: Sequence[str] = ()
 ) -> list[Scored]:
     """Runs some of a run's evaluations at the step that the flags name, and of the runs side by side with it.
@@ -52,20 +52,20 @@ def scored(
     overrides of the experiment they write nothing, since a workdir has the files of its own evaluations.
     """
     from txjax.eval.evaluator import Programs, write_made
-    from txjax.eval.results import packed
+    from txjax.eval.results import pack_rows
     from txjax.train.run_eval import evaluator
 
     run = dataclasses.replace(experiment, evals={name: experiment.evals[name] for name in names})
     programs: Programs = {}
     every = []
-    with opened(flags, experiment) as found:
-        for side in sides(flags, experiment, found):
+    with open_run(flags, experiment) as loaded:
+        for side in sides(flags, experiment, loaded):
             results: dict[str, Rows] = {}
             folder = None if overrides else side.workdir
-            evaluate = evaluator(run, found.layout.batch, folder=folder, programs=programs, results=results)
+            evaluate = evaluator(run, loaded.layout.batch, folder=folder, programs=programs, results=results)
             scores = {name: evaluate(name, side.variables, side.step) for name in run.evals}
             for name, rows in results.items() if folder else ():
-                write_made(side.workdir, str(path_of(Path(), name, side.step)), packed(rows))
+                write_made(side.workdir, str(path_of(Path(), name, side.step)), pack_rows(rows))
             every.append(Scored(side.workdir, side.step, scores, results))
     return every
 
@@ -86,7 +86,7 @@ def stored_or_scored(flags: argparse.Namespace, experiment: "Experiment", names:
             newer = not checkpoint.exists() or path.stat().st_mtime >= checkpoint.stat().st_mtime
             if newer and (rows := _read(path)) is not None:
                 results[name] = rows
-    return Scored(flags.workdir, step, {}, results or scored(flags, experiment, names)[0].results)
+    return Scored(flags.workdir, step, {}, results or score_runs(flags, experiment, names)[0].results)
 
 
 def path_of(workdir: Path, name: str, step: int) -> Path:
@@ -95,9 +95,9 @@ def path_of(workdir: Path, name: str, step: int) -> Path:
 
 
 def _read(path: Path) -> "Rows | None":
-    from txjax.eval.results import unpacked
+    from txjax.eval.results import unpack_rows
 
     try:
-        return unpacked(path.read_bytes())
+        return unpack_rows(path.read_bytes())
     except ValueError:  # damaged: computed again
         return None

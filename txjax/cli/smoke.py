@@ -26,7 +26,9 @@ def shorten(experiment: "Experiment") -> str:
     for evaluation in experiment.evals.values():
         evaluation.every_steps = steps
         evaluation.max_batches = min(BATCHES, evaluation.max_batches or BATCHES)
-    experiment.num_steps, experiment.num_epochs, experiment.log_every_steps = steps, None, 1
+    experiment.num_steps = steps
+    experiment.num_epochs = None
+    experiment.log_every_steps = 1
     experiment.checkpoint.every_steps = steps
     changed = [(path, before[path], now) for path, now in walk(experiment) if _differ(before[path], now)]
     return "smoke run: " + (", ".join(f"{path}: {old} -> {now}" for path, old, now in changed) or "nothing is shorter")

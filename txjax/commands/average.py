@@ -33,7 +33,7 @@ def run(argv: list[str]) -> int:
 
     prepare()
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
-    steps = chosen(flags, store)
+    steps = chosen_steps(flags, store)
     check_new("--to", flags.to)
     run = str(flags.workdir.resolve())
     origins = [{"run": run, "step": step, "digest": digest.of_all(store.path(step))} for step in steps]
@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def chosen(flags: argparse.Namespace, store: "Store") -> list[int]:
+def chosen_steps(flags: argparse.Namespace, store: "Store") -> list[int]:
     """The steps that the flags name, in order. Raises UserError if there are not so many, or one is damaged."""
     from txjax.types import UserError
 

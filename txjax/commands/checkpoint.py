@@ -55,9 +55,9 @@ def _faults(store: "Store", step: int) -> list[str]:
     from txjax.checkpoint.origins import verify
     from txjax.types import RunError, UserError
 
-    found = store.faults(step)
+    faults = store.faults(step)
     try:
-        verify(store.folder.parent, {} if found else store.record(step))
+        verify(store.folder.parent, {} if faults else store.record(step))
     except (UserError, RunError) as error:
         return [str(error)]
-    return found
+    return faults

@@ -41,28 +41,30 @@ def run(argv: list[str]) -> int:
     sides = [argparse.Namespace(workdir=folder, step=step, trust=flags.trust) for folder, step in folders]
     experiments = [read(side) for side in sides]
     names = _names(flags.eval, *experiments)
-    found = [stored_or_scored(side, run, names) for side, run in zip(sides, experiments, strict=True)]
+    sides_scored = [stored_or_scored(side, run, names) for side, run in zip(sides, experiments, strict=True)]
     compared = {
-        name: _compared(name, *((run.evals[name], s.results[name]) for run, s in zip(experiments, found, strict=True)))
+        name: _comparison(
+            name, *((run.evals[name], s.results[name]) for run, s in zip(experiments, sides_scored, strict=True))
+        )
         for name in names
-        if all(name in scored.results for scored in found)
+        if all(name in scored.results for scored in sides_scored)
     }
-    if not any(each["metrics"] for each in compared.values()):
+    if not any(comparison["metrics"] for comparison in compared.values()):
         expected = "an evaluation with a score of the results of each example, in both runs"
         raise UserError("--eval", expected, ", ".join(names), hint="docs/evaluation.md lists those without")
-    runs = {letter: (side.workdir, s.step) for letter, side, s in zip("AB", sides, found, strict=True)}
+    runs = {letter: (side.workdir, s.step) for letter, side, s in zip("AB", sides, sides_scored, strict=True)}
     if flags.json:
-        made = {letter.lower(): {"workdir": str(folder), "step": step} for letter, (folder, step) in runs.items()}
-        print(json.dumps(made | {"evaluations": compared}))
+        summary = {letter.lower(): {"workdir": str(folder), "step": step} for letter, (folder, step) in runs.items()}
+        print(json.dumps(summary | {"evaluations": compared}))
         return 0
     for letter, (folder, step) in runs.items():
         print(visible(f"{letter}: {folder}, step {step}"))
-    for name, each in compared.items():
+    for name, comparison in compared.items():
         print()
-        title = f"{name}: {each['examples']:,} examples of {each['data']} {each['split']}"
-        rows = [[metric, *_cells(difference)] for metric, difference in each["metrics"].items()]
+        title = f"{name}: {comparison['examples']:,} examples of {comparison['data']} {comparison['split']}"
+        rows = [[metric, *_cells(difference)] for metric, difference in comparison["metrics"].items()]
         table(title, ["metric", "A", "B", "B - A [95% interval]", "p", "test"], rows)
-        for metric, difference in each["metrics"].items():
+        for metric, difference in comparison["metrics"].items():
             is_real = "is" if difference["distinguishable"] else "is not"
             print(visible(f"{metric}: the difference {is_real} distinguishable from chance at 5%"))
     return 0
@@ -80,7 +82,7 @@ def _names(chosen: str | None, a: "Experiment", b: "Experiment") -> list[str]:
     return common if chosen is None else [chosen]
 
 
-def _compared(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]") -> dict[str, Any]:
+def _comparison(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]") -> dict[str, Any]:
     """The data that both results are of, and the differences of their scores.
 
     Raises:
@@ -97,28 +99,28 @@ def _compared(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]
     sizes = [len(rows[ID]) for _, rows in (a, b)]
     same = [np.array_equal(a[1][key], b[1][key]) for key in (ID, GIVEN)]
     if sets[0] != sets[1] or not all(same):
-        words = [f"{size:,} of {' '.join(each)}" for size, each in zip(sizes, sets, strict=True)]
+        words = [f"{size:,} of {' '.join(set_names)}" for size, set_names in zip(sizes, sets, strict=True)]
         others = "" if words[0] != words[1] else " with other labels or targets" if same[0] else ", others of them"
         hint = "--eval=NAME compares another evaluation"
         raise UserError(f"{name} of B", f"the examples of A, {words[0]}", f"{words[1]}{others}", hint=hint)
-    found = differences(*((evaluator.rescore, rows) for evaluator, rows in (a, b)))
+    by_metric = differences(*((evaluator.rescore, rows) for evaluator, rows in (a, b)))
     return {"data": sets[0][0], "split": sets[0][1], "examples": sizes[0]} | {
         "metrics": {
             metric: {
-                "a": each.a,
-                "b": each.b,
-                "difference": each.b - each.a,
-                "interval": [each.low, each.high],
-                "p": each.p,
-                "test": each.test,
-                "distinguishable": each.real,
+                "a": difference.a,
+                "b": difference.b,
+                "difference": difference.b - difference.a,
+                "interval": [difference.low, difference.high],
+                "p": difference.p,
+                "test": difference.test,
+                "distinguishable": difference.is_significant,
             }
-            for metric, each in found.items()
+            for metric, difference in by_metric.items()
         }
     }
 
 
-def _cells(found: dict[str, Any]) -> list[str]:
-    low, high = found["interval"]
-    difference = f"{found['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    return [f"{found['a']:.4f}", f"{found['b']:.4f}", difference, f"{found['p']:.3g}", found["test"]]
+def _cells(row: dict[str, Any]) -> list[str]:
+    low, high = row["interval"]
+    difference = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return [f"{row['a']:.4f}", f"{row['b']:.4f}", difference, f"{row['p']:.3g}", row["test"]]

@@ -34,11 +34,11 @@ def run(argv: list[str]) -> int:
     from txjax.report.runs import read_runs
 
     a, b = read_runs([flags.a, flags.b])
-    found = list(differences(a, b))
+    changes = list(differences(a, b))
     if flags.json:
-        print(json.dumps({"a": str(a.workdir), "b": str(b.workdir), "differences": found}))
-    elif found:
-        rows = [[f"{d['kind']}: {d['name']}", str(d.get("step", "")), _cell(d, "a"), _cell(d, "b")] for d in found]
+        print(json.dumps({"a": str(a.workdir), "b": str(b.workdir), "differences": changes}))
+    elif changes:
+        rows = [[f"{d['kind']}: {d['name']}", str(d.get("step", "")), _cell(d, "a"), _cell(d, "b")] for d in changes]
         table("differences", ["what", "first at step", a.name, b.name], rows)
     else:
         print("no difference")
@@ -63,8 +63,8 @@ def differences(a: "Run", b: "Run") -> Iterator[dict[str, Any]]:
     for name in dict.fromkeys([*FIRST, *a.metrics(), *b.metrics()]):
         for left, right in pairs if not name.startswith(("perf/", "goodput")) else []:
             if left.get(name) != right.get(name):
-                found = _difference("metrics", name, left.get(name, ...), right.get(name, ...))
-                yield found | {"step": left["step"]}
+                change = _difference("metrics", name, left.get(name, ...), right.get(name, ...))
+                yield change | {"step": left["step"]}
                 break
 
 

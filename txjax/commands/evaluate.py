@@ -10,7 +10,7 @@ import sys
 from txjax.cli.adapter_runs import add_adapters
 from txjax.cli.harness_flags import COLUMNS, NAME, add_harness_flags, task_rows, with_tasks
 from txjax.cli.load_run import parser, read
-from txjax.cli.scoring import scored
+from txjax.cli.scoring import score_runs
 
 SUMMARY = "score a checkpoint of a run on its evaluation sets, or on tasks of lm-evaluation-harness"
 
@@ -35,41 +35,41 @@ def run(argv: list[str]) -> int:
     experiment = with_tasks(read(flags, overrides), flags)
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
-    found = scored(flags, experiment, experiment.evals, overrides)
+    scored_sides = score_runs(flags, experiment, experiment.evals, overrides)
     if not distributed.is_primary():
         return 0
-    sets = {name: names_and_splits(each.data) for name, each in experiment.evals.items()}
-    for name, each in experiment.evals.items():
-        for difference in differences(each.data, each.trained_on(experiment.data)):
+    sets = {name: names_and_splits(evaluator.data) for name, evaluator in experiment.evals.items()}
+    for name, evaluator in experiment.evals.items():
+        for difference in differences(evaluator.data, evaluator.trained_on(experiment.data)):
             print(f"{name} reads {difference}", file=sys.stderr)
-    bounds = [side.intervals(experiment) for side in found]
-    title = f"step {found[0].step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
-    letters = string.ascii_uppercase[: len(found)]
+    bounds = [side.intervals(experiment) for side in scored_sides]
+    title = f"step {scored_sides[0].step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
+    letters = string.ascii_uppercase[: len(scored_sides)]
     columns = [*letters] if flags.adapters else ["value [95% interval]"]
 
     def cells(name: str, metric: str) -> list[str]:
-        sides = zip(found, bounds, strict=True)
-        return [_cell(side.scores[name][metric], own.get(name, {}).get(metric)) for side, own in sides]
+        sides = zip(scored_sides, bounds, strict=True)
+        return [_cell(side.scores[name][metric], side_bounds.get(name, {}).get(metric)) for side, side_bounds in sides]
 
     if flags.json:
         data = {name: {"name": data, "split": split} for name, (data, split) in sets.items()}
-        for side, own in zip(found, bounds, strict=True):
+        for side, side_bounds in zip(scored_sides, bounds, strict=True):
             flat = {f"eval/{name}/{k}": v for name, values in side.scores.items() for k, v in values.items()}
-            flat |= {f"eval/{name}/{k}_ci": list(v) for name, values in own.items() for k, v in values.items()}
+            flat |= {f"eval/{name}/{k}_ci": list(v) for name, values in side_bounds.items() for k, v in values.items()}
             run = {"run": str(side.workdir)} if flags.adapters else {}
             files = [] if overrides else side.files()
             print(json.dumps(plain({**run, "step": side.step, **flat}) | {"data": data, "files": files}))
     elif flags.tasks:
-        for side in found:
+        for side in scored_sides:
             table(f"{side.workdir}, {title}" if flags.adapters else title, COLUMNS, task_rows(side.scores[NAME]))
     else:
-        for letter, side in zip(letters, found, strict=True) if flags.adapters else ():
+        for letter, side in zip(letters, scored_sides, strict=True) if flags.adapters else ():
             print(visible(f"{letter}: {side.workdir}, step {side.step}"))
-        scores = [(name, metric) for name, values in found[0].scores.items() for metric in values]
+        scores = [(name, metric) for name, values in scored_sides[0].scores.items() for metric in values]
         rows = [[name, *sets[name], metric, *cells(name, metric)] for name, metric in scores]
         table(title, ["eval", "data", "split", "metric", *columns], rows)
         if not overrides:
-            print("\n".join(visible(file) for side in found for file in side.files()))
+            print("\n".join(visible(file) for side in scored_sides for file in side.files()))
     return 0
 
 

@@ -26,42 +26,42 @@ def run(argv: list[str]) -> int:
     from txjax.cli.merging import trained_paths, weights, without_adapter, without_storage
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
-    from txjax.interop.huggingface.companions import described, write_companions
+    from txjax.interop.huggingface.companions import describe_run, write_companions
     from txjax.io.kept_files import KEPT
     from txjax.io.new_folder import check_new, new_folder
-    from txjax.modules import trusted
+    from txjax.modules import trusted_modules
     from txjax.train.run.workdir import read_checkpoints, read_config
     from txjax.tree import read_json
 
     prepare()
     check_new("--to", flags.to)
-    found = read_config(flags.workdir, trusted(flags.trust))
+    loaded = read_config(flags.workdir, trusted_modules(flags.trust))
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
     kept = flags.workdir / KEPT  # of the import that this run, or one that it starts from, is of
     facts = read_json(kept / "config.json") if (kept / "config.json").is_file() else {}
-    model, facts = described(found, facts) if isinstance(found, Experiment) else (found, facts)
+    model, facts = describe_run(loaded, facts) if isinstance(loaded, Experiment) else (loaded, facts)
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
         trained = trained_paths(store, step)
         with new_folder("--to", flags.to) as folder:
-            export_adapter(found, kernels, trained, folder, flags.family, facts.get("model_type"))
+            export_adapter(loaded, kernels, trained, folder, flags.family, facts.get("model_type"))
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
         return 0
     if getattr(model, "adapter", None) is not None:
-        model, kernels = without_adapter(found, model, kernels)
+        model, kernels = without_adapter(loaded, model, kernels)
         if model.adapter is not None:
             expected = "an adapter that can be merged into kernels, such as LoRA"
-            raise UserError("--workdir", expected, type(found.model.adapter).__name__)
-    model, kernels = chosen(model, kernels, flags.part)
+            raise UserError("--workdir", expected, type(loaded.model.adapter).__name__)
+    model, kernels = chosen_encoder(model, kernels, flags.part)
     with new_folder("--to", flags.to) as folder:
         huggingface.save(model, kernels, folder, facts, family=flags.family)
-        write_companions(found, kept, folder, facts)
+        write_companions(loaded, kept, folder, facts)
     print(f"step {step} of {flags.workdir} in {flags.to}")
     return 0
 
 
-def chosen(model: Any, variables: PyTree, part: str | None) -> tuple[Any, PyTree]:
+def chosen_encoder(model: Any, variables: PyTree, part: str | None) -> tuple[Any, PyTree]:
     """One of the encoders that a model trains together; other models as they are.
 
     Raises:

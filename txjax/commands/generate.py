@@ -9,7 +9,7 @@ from typing import Any
 
 from txjax.cli.adapter_runs import add_adapters, sides
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
-from txjax.cli.load_run import opened, parser, read
+from txjax.cli.load_run import open_run, parser, read
 from txjax.terminal_escape import LAYOUT, visible
 
 SUMMARY = "write text with a trained decoder or encoder-decoder"
@@ -37,20 +37,20 @@ def run(argv: list[str]) -> int:
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
 
-    with opened(flags, experiment) as found:
+    with open_run(flags, experiment) as loaded:
         (window,) = experiment.data.spec()["tokens"].shape
-        generator = generator_for(experiment.model, found.variables, inputs, window)
+        generator = generator_for(experiment.model, loaded.variables, inputs, window)
         if isinstance(generator, Recomputed):
             name = type(experiment.model).__name__
             print(f"{name} has no cache: each token is computed from the last {window} anew", file=sys.stderr)
         key = jax.random.key(flags.seed)
         several = len(prompts) > 1 or flags.samples > 1 or flags.adapters
         if isinstance(search, Sampling) and not several and not flags.json:
-            parts = stream(generator, found.variables, inputs, flags.length, key, search)
-            show(form.before(prompts[0]), functools.partial(text, prompts[0]), parts)
+            parts = stream(generator, loaded.variables, inputs, flags.length, key, search)
+            show(form.text_before(prompts[0]), functools.partial(text, prompts[0]), parts)
             return 0
-        program = backend.jit(written(generator, search, flags.length))
-        for side in sides(flags, experiment, found):
+        program = backend.jit(writing_program(generator, search, flags.length))
+        for side in sides(flags, experiment, loaded):
             answers = jax.device_get(program(side.variables, inputs, key))
             if flags.adapters and not flags.json:
                 print(f"== {side.workdir}, step {side.step}")
@@ -63,12 +63,12 @@ def run(argv: list[str]) -> int:
                 texts = [text(prompt, row) for row in tokens[: flags.samples]]
                 run = {"run": str(side.workdir)} if flags.adapters else {}
                 record = {**run, "step": side.step, "prompt": prompt, "texts": texts, **more}
-                shown = printable(("\n" if i else "") + "\n\n".join(form.before(prompt) + text for text in texts))
+                shown = printable(("\n" if i else "") + "\n\n".join(form.text_before(prompt) + text for text in texts))
                 print(json.dumps(record) if flags.json else shown)
     return 0
 
 
-def written(generator: Any, search: Any, length: int) -> Callable[..., Any]:
+def writing_program(generator: Any, search: Any, length: int) -> Callable[..., Any]:
     """What a search finds with a generator, as a function of variables, inputs and a key."""
     from txjax.decoding import Beam
 

@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
         files_beside_weights(flags.source)  # raises before a workdir is made
     model, variables = huggingface.load(flags.source)
     with new_folder("--workdir", flags.workdir) as workdir:
-        made, missing = keep(flags.source, workdir, flags.workdir, model)
+        written_config, missing = keep(flags.source, workdir, flags.workdir, model)
         variables = jax.tree.map(jax.numpy.asarray, variables)
         parameters = variables.pop("params")
         store = Store(workdir)
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
         store.wait()
         count = sum(leaf.size for leaf in jax.tree.leaves(parameters))
         write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0})
-        replace_text(workdir / "config.json", json.dumps(tree.to_json(made), indent=2) + "\n")
-    uses = "evaluate, export and --config.init_from" if made is not model else "export and --config.init_from"
+        replace_text(workdir / "config.json", json.dumps(tree.to_json(written_config), indent=2) + "\n")
+    uses = "evaluate, export and --config.init_from" if written_config is not model else "export and --config.init_from"
     print(f"{type(model).__name__} with {count:,} parameters in {flags.workdir}; for {uses}{missing}")
     return 0

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from txjax.cli.load_run import opened, parser, read
+from txjax.cli.load_run import open_run, parser, read
 from txjax.types import UserError
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def run(argv: list[str]) -> int:
     experiment.mesh = without_pipeline(experiment.mesh)
     model, objective, data, field = part_named(experiment, flags.data)
     query = place_of(flags.query, data)
-    with opened(flags, experiment) as loaded:
+    with open_run(flags, experiment) as loaded:
         variables = loaded.variables
         if flags.input:
             examples = examples_from([argument_text(text, "--input") for text in flags.input], model, variables, data)
         else:
             examples = examples_of(model, objective, data, field, flags.examples)
-        found = findings(model, variables, examples, layers, heads, query)
-        pictures = pictures_of(found, model, variables["params"], data.class_names())
+        inspected = findings(model, variables, examples, layers, heads, query)
+        pictures = pictures_of(inspected, model, variables["params"], data.class_names())
     out = Path(flags.out) if flags.out else flags.workdir / "inspect" / f"step_{loaded.step}"
     if not flags.out:
         check_inside("--out", out, flags.workdir)
@@ -62,20 +62,20 @@ def run(argv: list[str]) -> int:
     for picture in pictures:
         written[out / f"{picture.name}.png"] = picture.section
         replace_bytes(out / f"{picture.name}.png", picture.content)
-    texts = any(text_paths(seen) for seen in found.seen)
+    texts = any(text_paths(inspection) for inspection in inspected.inspections)
     if texts:
-        replace_text(out / "tokens.html", token_page(found, title, subtitle))
+        replace_text(out / "tokens.html", token_page(inspected, title, subtitle))
         written[out / "tokens.html"] = "Attention of every token"
-    page = inspect_page(title, subtitle, pictures, found.notes, "tokens.html" if texts else None)
+    page = inspect_page(title, subtitle, pictures, inspected.notes, "tokens.html" if texts else None)
     replace_text(out / "index.html", page)
     written[out / "index.html"] = "all pictures"
     if flags.json:
         files = [str(path) for path in written]
-        chosen = {path: {"layers": of[0], "heads": of[1]} for path, of in found.chosen.items()}
-        print(json.dumps({"step": loaded.step, "files": files, "chosen": chosen, "notes": found.notes}))
+        chosen = {path: {"layers": of[0], "heads": of[1]} for path, of in inspected.chosen.items()}
+        print(json.dumps({"step": loaded.step, "files": files, "chosen": chosen, "notes": inspected.notes}))
         return 0
     table(title, ["file", "shows"], [[path.name, shows] for path, shows in written.items()])
-    print("\n".join(map(visible, [*found.notes, str(out / "index.html")])))
+    print("\n".join(map(visible, [*inspected.notes, str(out / "index.html")])))
     return 0
 
 

@@ -32,17 +32,19 @@ def run(argv: list[str]) -> int:
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
     check_new("--to", flags.to)
-    found = experiment.model
-    model, kernels = without_storage(found), weights(store, step)
+    run_model = experiment.model
+    model, kernels = without_storage(run_model), weights(store, step)
     adapted, branched = getattr(model, "adapter", None) is not None, hasattr(model, "merged")
-    if not adapted and not branched and model is found:
+    if not adapted and not branched and model is run_model:
         expected = "a run of a model with parallel branches, an adapter or quantized kernels"
         raise UserError("--workdir", expected, type(model).__name__)
     if adapted:
         model, kernels = without_adapter(experiment, model, kernels)
     if branched:
         model, kernels = model.merged(kernels)
-    experiment.model, experiment.ema, experiment.init_from = model, None, None
+    experiment.model = model
+    experiment.ema = None
+    experiment.init_from = None
     experiment.optimizer.groups = default_groups()  # all parameters are trained, if a run starts from here
     write_run(flags.to, experiment, kernels, store, step, "merged")
     print(f"step {step} of {flags.workdir}, merged, in {flags.to}")

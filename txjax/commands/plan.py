@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 
     from txjax import config
-    from txjax.experiment import resolved
+    from txjax.experiment import with_default_eval_data
     from txjax.plan import layouts
     from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
     target = _target(flags)
 
     def load(more: Sequence[str]) -> Any:
-        return resolved(config.load(flags.config, [*overrides, *more]))
+        return with_default_eval_data(config.load(flags.config, [*overrides, *more]))
 
     facts = functools.partial(summary, runs=flags.runs, price=flags.price)
     if flags.search:
@@ -116,9 +116,9 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], facts: Sequence[tup
     parts = [*known.parameters, *(name for name in known.flops if name not in known.parameters)]
     lines = []
     for name in parts:
-        own = known.parameters.get(name, {})
+        parameters = known.parameters.get(name, {})
         flops = known.flops.get(name, 0) / known.units
-        lines.append([name, f"{own.get('trainable', 0):,}", f"{own.get('frozen', 0):,}", f"{flops:,.0f}"])
+        lines.append([name, f"{parameters.get('trainable', 0):,}", f"{parameters.get('frozen', 0):,}", f"{flops:,.0f}"])
     lines.append(["all", f"{total:,}", "", f"{sum(known.flops.values()) / known.units:,.0f}"])
     columns = ["component", "trainable", "frozen", f"forward FLOPs a {known.unit}"]
     table(f"{config} on {plan.target.name}", columns, lines)

@@ -30,10 +30,10 @@ def run(argv: list[str]) -> int:
     from txjax.cli.derived_run import write_run
     from txjax.cli.merging import weights
     from txjax.cli.model_axes import model_axes
-    from txjax.components import Slot
+    from txjax.components import ConfigSlot
     from txjax.experiment import Experiment
     from txjax.io.new_folder import check_new
-    from txjax.modules import trusted
+    from txjax.modules import trusted_modules
     from txjax.nn import QuantizedKernels, stored_parts
     from txjax.optim import train_all_but
     from txjax.train.run.workdir import read_checkpoints, read_config
@@ -42,10 +42,10 @@ def run(argv: list[str]) -> int:
 
     prepare()
     check_new("--to", flags.to)
-    storage = Slot("--storage", QuantizedKernels).read(flags.storage)
+    storage = ConfigSlot("--storage", QuantizedKernels).read(flags.storage)
     check_fields(storage, "--storage")
-    found = read_config(flags.workdir, trusted(flags.trust))
-    model = found.model if isinstance(found, Experiment) else found
+    loaded = read_config(flags.workdir, trusted_modules(flags.trust))
+    model = loaded.model if isinstance(loaded, Experiment) else loaded
     for field, hint in {"adapter": "`txjax merge` makes one", "storage": "its kernels are quantized"}.items():
         if (value := getattr(model, field, None)) is not None:
             raise UserError("--workdir", f"a run without model.{field}", type(value).__name__, hint=hint)
@@ -55,16 +55,18 @@ def run(argv: list[str]) -> int:
     variables = weights(store, step)
     params = flat_paths(variables["params"])
     before = sum(x.nbytes for x in params.values())
-    axes = model_axes(found, model, params)
+    axes = model_axes(loaded, model, params)
     for kernel in sorted({*stored_parts(axes).values()}):
         parts = storage.quantized(jnp.asarray(params.pop(kernel)), axes[f"{kernel}/{storage.format}"])
         params |= {f"{kernel}/{name}": x for name, x in parts.items()}
     after = sum(x.nbytes for x in params.values())
     variables["params"] = traverse_util.unflatten_dict(params, sep="/")
-    if isinstance(found, Experiment):
-        found.model, found.ema, found.init_from = model, None, None
-        found.optimizer.groups = train_all_but(rf".*/kernel/({storage.format}|scale)")
-    write_run(flags.to, found if isinstance(found, Experiment) else model, variables, store, step, "quantized")
+    if isinstance(loaded, Experiment):
+        loaded.model = model
+        loaded.ema = None
+        loaded.init_from = None
+        loaded.optimizer.groups = train_all_but(rf".*/kernel/({storage.format}|scale)")
+    write_run(flags.to, loaded if isinstance(loaded, Experiment) else model, variables, store, step, "quantized")
     print(f"step {step} of {flags.workdir} in {flags.to}: {before:,} bytes of parameters are {after:,}; for a run that")
     print(f"starts there: --config.model.storage='{flags.storage}' --config.init_from={flags.to}")
     return 0

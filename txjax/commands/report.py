@@ -51,8 +51,11 @@ def run(argv: list[str]) -> int:
         summaries = [{"name": r.name, "workdir": str(r.workdir), "metrics": plain(scores(r))} for r in runs]
         print(json.dumps({"runs": summaries, "curves": str(picture), "html": str(html)}))
         return 0
-    found = [scores(r) for r in runs]
-    rows = [[name, *(full(s.get(name, "")) for s in found)] for name in dict.fromkeys(k for s in found for k in s)]
+    scores_by_run = [scores(r) for r in runs]
+    rows = [
+        [name, *(full(s.get(name, "")) for s in scores_by_run)]
+        for name in dict.fromkeys(k for s in scores_by_run for k in s)
+    ]
     table("final metrics", ["metric", *(r.name for r in runs)], rows)
     print(f"\n{picture}\n{html}")
     return 0

@@ -51,19 +51,19 @@ def run(argv: list[str]) -> int:
     from txjax.sweep.job import SweepJob
     from txjax.sweep.sweep_folder import Folder, SweepPoint
 
-    found = _plan_in_subprocess(flags, overrides)
-    if isinstance(found, int):
-        return found
-    points = [SweepPoint(**point) for point in found["points"]]
+    sweep_plan = _plan_in_subprocess(flags, overrides)
+    if isinstance(sweep_plan, int):
+        return sweep_plan
+    points = [SweepPoint(**point) for point in sweep_plan["points"]]
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
-    _print_notes(found["same"], found["one_program"])
+    _print_notes(sweep_plan["same"], sweep_plan["one_program"])
     _price(work, flags)
     if flags.executor == "slurm" and flags.dry_run:
         from txjax.sweep.slurm import submit
 
         return submit(work, flags.jobs, flags.slurm, dry_run=True)
     work.folder.write([] if flags.trials else points, {"config": flags.config, "overrides": overrides})
-    return _run(work, found, flags)
+    return _run(work, sweep_plan, flags)
 
 
 def _check(flags: argparse.Namespace) -> None:
@@ -102,7 +102,7 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     else:
         points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
-    left_names = [point.name for point in work.left()]
+    left_names = [point.name for point in work.unfinished_points()]
     unfinished = [run for run in runs if run.name in left_names]
     if flags.executor == "population":
         extra["groups"] = groups_of(unfinished)
@@ -111,8 +111,8 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         left = {"left": left_names, "flops_left": work.flops_left(), "one_program": one_program}
         print(json.dumps({"points": [dataclasses.asdict(p) for p in points], "same": same} | left | extra))
         return 0
-    saved = {p.name: f"from step {step}" if (step := work.saved(p)) else "not begun" for p in points}
-    states = {p.name: "finished" if work.finished(p) else saved[p.name] for p in points}
+    saved = {p.name: f"from step {step}" if (step := work.saved_step(p)) else "not begun" for p in points}
+    states = {p.name: "finished" if work.is_finished(p) else saved[p.name] for p in points}
     title = f"{flags.config}: " + (f"{flags.trials} trials such as" if flags.trials else f"{len(points)} points")
     table(title, ["point", "", "steps", "FLOPs"], table_rows(points, states))
     for number, group in enumerate(extra.get("groups", [])):
@@ -149,7 +149,9 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
     """Prints the remaining work. Raises UserError if it exceeds the budget."""
     from txjax.types import UserError
 
-    left, flops, speed = len(work.left()), work.flops_left(), work.speed()
+    left = len(work.unfinished_points())
+    flops = work.flops_left()
+    speed = work.speed()
     what = f"{left} of {len(work.points)} points to do"
     if flags.trials:
         left, flops = flags.trials, flops * flags.trials
@@ -163,7 +165,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
         raise UserError("--max_hours", f"at least {hours:.3g}, which {left} points take", flags.max_hours)
 
 
-def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
+def _run(work: Any, sweep_plan: dict[str, Any], flags: argparse.Namespace) -> int:
     """Runs the remaining points, prints the results and returns the exit code."""
     from txjax.report.sweep_results import print_best
     from txjax.sweep.local import Local
@@ -179,7 +181,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         from txjax.sweep.search import Search
 
         prune, seed = not flags.no_prune, flags.search_seed
-        aim = Aim(found["metric"], found["every_steps"], flags.trials, seed, prune, flags.heartbeat)
+        aim = Aim(sweep_plan["metric"], sweep_plan["every_steps"], flags.trials, seed, prune, flags.heartbeat)
         storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
         cost = work.points[0].flops_per_step
         work = dataclasses.replace(work, points=[])
@@ -188,17 +190,18 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         if best := study.best():
             print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")
     else:
-        groups = [[point] for point in work.left()]
-        if "groups" in found:
+        groups = [[point] for point in work.unfinished_points()]
+        if "groups" in sweep_plan:
             known = {point.name: point for point in work.points}
-            groups = [[known[name] for name in group] for group in found["groups"]]
+            groups = [[known[name] for name in group] for group in sweep_plan["groups"]]
         ended = Local(work, groups, jobs, seconds).run()
-    print_best(flags.workdir, found.get("metric"))
+    print_best(flags.workdir, sweep_plan.get("metric"))
     for name, end in ended.items():
         if end.state == "failed":
             print(visible(f"failed: {name}: {end.cause}"), file=sys.stderr)
     states = [end.state for end in ended.values()]
-    print(f"{len(work.points) - len(work.left())} of {len(work.points)} points finished in {work.folder.path}")
+    finished = len(work.points) - len(work.unfinished_points())
+    print(f"{finished} of {len(work.points)} points finished in {work.folder.path}")
     if "failed" in states:
         return 1
     return 75 if {"stopped", "left"} & set(states) else 0

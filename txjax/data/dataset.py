@@ -89,15 +89,15 @@ def open_parts(parts: Mapping[str, Dataset]) -> dict[str, Source]:
         try:
             sources[name] = part.open()
         except UserError as error:
-            raise error.inside(f"data.parts.{name}", "data") from None
+            raise error.with_path(f"data.parts.{name}", "data") from None
     return sources
 
 
-def described(default: Any = MISSING, *, factory: Callable[[], Any] | None = None, **limits: Any) -> Any:
+def describing_field(default: Any = MISSING, *, factory: Callable[[], Any] | None = None, **limits: Any) -> Any:
     """A field that describes the examples: an evaluation that leaves it out has the training data's.
 
     It is None until it has a value. A data set with a name has the default from the start; without a name,
-    `data.following` gives it the training data's value or else the default.
+    `data.follow_training_data` gives it the training data's value or else the default.
 
     Args:
       factory: makes the default.
@@ -117,11 +117,11 @@ class TFDSDataset(Dataset):
     """Examples of a TFDS data set.
 
     An evaluation that leaves out the fields that describe its examples, such as `length` or `shape`, has the training
-    data's (`described`).
+    data's (`describing_field`).
 
     Attributes:
       name: TFDS's name, with optional config and version: `glue/mrpc`, `fashion_mnist:3.0.1`. If None, in an
-        evaluation: the training data's (`data.following`).
+        evaluation: the training data's (`data.follow_training_data`).
       split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
       data_dir: the folder of the prepared sets. If None, the training data's in an evaluation on the same set;
         else TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets, and txjax's cache for the embedded sets.

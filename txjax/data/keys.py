@@ -63,8 +63,8 @@ def part_of(key: str) -> tuple[str, str]:
     return task, name
 
 
-def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], own: Mapping[str, Key]) -> None:
-    """Checks the spec of an example against `BATCH_KEYS` and the keys `own` of the data set.
+def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], dataset_keys: Mapping[str, Key]) -> None:
+    """Checks the spec of an example against `BATCH_KEYS` and the keys `dataset_keys` of the data set.
 
     A key `task/key` (`data.tasks`) has an axis of rows before those of the table.
 
@@ -74,7 +74,7 @@ def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], own: Mapping
     Raises:
       UserError: a key is unknown, or has another rank or dtype; the field is `data`.
     """
-    known = BATCH_KEYS | dict(own)
+    known = BATCH_KEYS | dict(dataset_keys)
     for key, x in spec.items():
         task, name = part_of(key)
         if name not in known:

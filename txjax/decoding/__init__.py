@@ -7,7 +7,7 @@ from txjax.decoding.beam import Beam, Hypotheses
 from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empty_cache, generator_for
 from txjax.decoding.normalized_beam import NormalizedBeam
 from txjax.decoding.parallel_decoding import ParallelDecoding
-from txjax.decoding.prompts import Beginnings, Prompts, Sources, padded, prompts_for, until
+from txjax.decoding.prompts import Beginnings, Prompts, Sources, pad_prompts, prompts_for, until
 from txjax.decoding.sampling import Sampling, stream
 from txjax.decoding.text_search import Search
 
@@ -27,7 +27,7 @@ __all__ = [
     "Sources",
     "empty_cache",
     "generator_for",
-    "padded",
+    "pad_prompts",
     "prompts_for",
     "stream",
     "until",

@@ -65,7 +65,7 @@ class Beam(Search):
         nothing = Hypotheses(empty, jnp.full((rows, self.size), -jnp.inf))
         live = Hypotheses(empty, nothing.scores.at[:, 0].set(0.0))
 
-        def unfinished(carry: tuple) -> jax.Array:
+        def is_unfinished(carry: tuple) -> jax.Array:
             count, _, _, over, *_ = carry
             return (count < length) & ~over.all()
 
@@ -84,18 +84,18 @@ class Beam(Search):
             scores, kept = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), self.size)
             tokens, origin = (jnp.take_along_axis(x, kept, axis=1) for x in (tokens, origin))
             live = Hypotheses(jnp.take_along_axis(texts, kept[:, :, None], axis=1), scores)
-            over |= self.over(live, done, count, length)
+            over |= self.find_ended(live, done, count, length)
             state = generator.select(state, origin)
             return count, live, done, over, *generator.step(variables, state, tokens.reshape(-1))
 
         start = jnp.int32(0), live, nothing, jnp.zeros(rows, bool), logits, state
-        return jax.lax.while_loop(unfinished, add, start)[2]
+        return jax.lax.while_loop(is_unfinished, add, start)[2]
 
     def penalty(self, count: Int[Array, ""]) -> Float[Array, ""]:
         """By what the log-probability of a text of `count` tokens is divided."""
         return ((5.0 + count) / 6.0) ** self.length_penalty
 
-    def over(self, live: Hypotheses, done: Hypotheses, count: Int[Array, ""], length: int) -> Bool[Array, "B"]:
+    def find_ended(self, live: Hypotheses, done: Hypotheses, count: Int[Array, ""], length: int) -> Bool[Array, "B"]:
         """Which rows need no more tokens, given their texts of `count` of `length` tokens and the finished ones."""
         return done.exist.all(1)
 

@@ -72,7 +72,7 @@ class Cached(Generator):
 
     def prepare(self, variables: PyTree, inputs: Inputs) -> PyTree:
         with record_stacks() as stacks:
-            jax.eval_shape(lambda v, given: self.model.apply(v, **given, train=False), variables, dict(inputs))
+            jax.eval_shape(lambda v, arguments: self.model.apply(v, **arguments, train=False), variables, dict(inputs))
         apart = (stack.path for stack in stacks if backend.unstacks(stack.depth) and num_shards("layers") == 1)
         return unstacked(variables, apart)
 
@@ -121,11 +121,11 @@ class Recomputed(Generator):
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
         tokens, others = inputs["tokens"], {name: x for name, x in inputs.items() if name not in TEXT}
-        rows, given = tokens.shape
-        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), given)
+        rows, prompt_length = tokens.shape
+        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), prompt_length)
         count = jnp.minimum(count, self.window).astype(jnp.int32)
         column = jnp.arange(self.window)[None]
-        index = jnp.minimum(column + (given - count)[:, None], given - 1)
+        index = jnp.minimum(column + (prompt_length - count)[:, None], prompt_length - 1)
         text = jnp.where(column < count[:, None], jnp.take_along_axis(tokens, index, axis=1), 0)
         return self._call(variables, {"text": text, "count": count, "others": others})
 
@@ -146,7 +146,8 @@ class Recomputed(Generator):
 
 def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, ...], along: str = "batch") -> jax.Array:
     """The rows of x, along one of its axes, as in `Generator.select`; each device takes them from its own."""
-    axis, (groups, size) = axes.index(along), rows.shape
+    axis = axes.index(along)
+    groups, size = rows.shape
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     index = rows.reshape(*(1 for _ in before), groups, size, *(1 for _ in after))
     x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1, mode="promise_in_bounds")

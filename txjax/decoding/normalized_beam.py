@@ -28,7 +28,7 @@ class NormalizedBeam(Beam):
     def penalty(self, count: Int[Array, ""]) -> Float[Array, ""]:
         return jnp.asarray(count, jnp.float32) ** self.length_penalty
 
-    def over(self, live: Hypotheses, done: Hypotheses, count: Int[Array, ""], length: int) -> Bool[Array, "B"]:
+    def find_ended(self, live: Hypotheses, done: Hypotheses, count: Int[Array, ""], length: int) -> Bool[Array, "B"]:
         full = done.exist.all(1)
         if self.stop == "full":
             return full

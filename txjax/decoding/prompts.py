@@ -46,7 +46,7 @@ class Prompts(abc.ABC):
         """
 
     @abc.abstractmethod
-    def before(self, prompt: str) -> str:
+    def text_before(self, prompt: str) -> str:
         """What is printed before the text that a model wrote for a prompt."""
 
     @abc.abstractmethod
@@ -62,9 +62,9 @@ class Beginnings(Prompts):
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
         hint = "a decoder continues a text, such as --prompt='The '"
-        return padded(_checked(prompts, self.tokenizer.encode_prompts(prompts), field, hint))
+        return pad_prompts(_check_prompts(prompts, self.tokenizer.encode_prompts(prompts), field, hint))
 
-    def before(self, prompt: str) -> str:
+    def text_before(self, prompt: str) -> str:
         return self.tokenizer.decode(self._ids(prompt))
 
     def text(self, prompt: str, ids: Ids) -> str:
@@ -90,18 +90,19 @@ class Sources(Prompts):
     template: str | None = None
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
-        pairs, (tokenizer, _) = self.pairs, self.pairs.tokenizers()
+        pairs = self.pairs
+        tokenizer, _ = self.pairs.tokenizers()
         hint = "an encoder-decoder reads a source, such as --prompt='A dog runs.'"
-        _checked(prompts, tokenizer.parse_batch(prompts), field, hint)
+        _check_prompts(prompts, tokenizer.parse_batch(prompts), field, hint)
         ids = tokenizer.parse_batch([self.source(prompt) for prompt in prompts])
         most, longest = pairs.source_length - 1, max(map(len, ids))
         limit = f"at most {most} tokens, data.source_length without the end token"
         if longest > most and pairs.too_long != "cut":
             raise UserError(field, limit, longest, hint=f"data.too_long is {pairs.too_long}")
-        if long := sum(len(each) > most for each in ids):
+        if long := sum(len(tokens) > most for tokens in ids):
             log.warning("%s: %d of %d sources lose their last tokens: %s are read", field, long, len(ids), limit)
         end = tokenizer.special(pairs.end)
-        source, segments = _filled([np.append(each[:most], end) for each in ids], [0] * len(ids))
+        source, segments = _fill_rows([np.append(tokens[:most], end) for tokens in ids], [0] * len(ids))
         start = np.full((len(ids), 1), self.tokenizer.special(pairs.start), np.int32)
         inputs: Inputs = {"tokens": start, "source_tokens": source}
         return inputs if segments.all() else {**inputs, "source_segments": segments}
@@ -112,7 +113,7 @@ class Sources(Prompts):
             return prompt
         return self.template.format(**{name: prompt for name, _ in _features(self.template)})
 
-    def before(self, prompt: str) -> str:
+    def text_before(self, prompt: str) -> str:
         return prompt + "\n"
 
     def text(self, prompt: str, ids: Ids) -> str:
@@ -157,14 +158,14 @@ def ends_of(data: Dataset, tokenizer: Tokenizer) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*marks, *named)))
 
 
-def padded(prompts: Sequence[Ids]) -> Inputs:
+def pad_prompts(prompts: Sequence[Ids]) -> Inputs:
     """The inputs of a decoder for some prompts, each of at least one token.
 
     Shorter ones are padded on the left, so that all texts continue at the same index: `segments` are 0 there and 1 in
     the prompt, whose `positions` count from 0. Prompts of one length give `tokens` alone.
     """
     longest = max(map(len, prompts))
-    tokens, segments = _filled(prompts, [longest - len(prompt) for prompt in prompts])
+    tokens, segments = _fill_rows(prompts, [longest - len(prompt) for prompt in prompts])
     if segments.all():
         return {"tokens": tokens}
     positions = np.maximum(segments.cumsum(1, dtype=np.int32) - 1, 0)
@@ -177,15 +178,15 @@ def until(tokens: Int[np.ndarray, "L"], end: tuple[int, ...]) -> Int[np.ndarray,
     return tokens[: ends[0]] if len(ends) else tokens
 
 
-def _checked(prompts: Sequence[str], ids: list[Ids], field: str, hint: str) -> list[Ids]:
+def _check_prompts(prompts: Sequence[str], ids: list[Ids], field: str, hint: str) -> list[Ids]:
     """The tokens of each prompt. Raises UserError, with the hint, if one has none."""
-    for prompt, each in zip(prompts, ids, strict=True):
-        if not len(each):
+    for prompt, tokens in zip(prompts, ids, strict=True):
+        if not len(tokens):
             raise UserError(field, "at least one token", prompt, hint=hint)
     return ids
 
 
-def _filled(rows: Sequence[Ids], begins: Sequence[int]) -> tuple[Int[np.ndarray, "B P"], Int[np.ndarray, "B P"]]:
+def _fill_rows(rows: Sequence[Ids], begins: Sequence[int]) -> tuple[Int[np.ndarray, "B P"], Int[np.ndarray, "B P"]]:
     """Rows as one array, each from its own index on, and 1 where they are; 0 elsewhere. Both int32."""
     longest = max(begin + len(row) for row, begin in zip(rows, begins, strict=True))
     tokens, segments = np.zeros((2, len(rows), longest), np.int32)

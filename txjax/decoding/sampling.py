@@ -26,14 +26,14 @@ class Progress:
       logits: of the next token.
       state: the generator's.
       over: which texts have ended.
-      seen: the tokens that each text has, its prompt included. If None, `Sampling` does not need them.
+      used_tokens: the tokens that each text has, its prompt included. If None, `Sampling` does not need them.
     """
 
     count: Int[Array, ""]
     logits: Float[Array, "B V"]
     state: PyTree
     over: Bool[Array, "B"]
-    seen: Bool[Array, "B V"] | None = None
+    used_tokens: Bool[Array, "B V"] | None = None
 
 
 @dataclasses.dataclass
@@ -59,26 +59,26 @@ class Sampling(Search):
     repetition_penalty: float | None = config_field(None, above=0)
 
     def draw(
-        self, logits: Float[Array, "B V"], key: jax.Array, seen: Bool[Array, "B V"] | None = None
+        self, logits: Float[Array, "B V"], key: jax.Array, used_tokens: Bool[Array, "B V"] | None = None
     ) -> Int[Array, "B"]:
         """The next token of each row, int32.
 
         Args:
-          seen: the tokens that each text has. If None, none has a penalty.
+          used_tokens: the tokens that each text has. If None, none has a penalty.
         """
-        logits = self.penalised(logits, seen)
+        logits = self.penalise(logits, used_tokens)
         if self.temperature == 0:
             return logits.argmax(-1).astype(jnp.int32)
-        return jax.random.categorical(key, self.filtered(logits)).astype(jnp.int32)
+        return jax.random.categorical(key, self.filter(logits)).astype(jnp.int32)
 
-    def penalised(self, logits: Float[Array, "B V"], seen: Bool[Array, "B V"] | None) -> Float[Array, "B V"]:
+    def penalise(self, logits: Float[Array, "B V"], used_tokens: Bool[Array, "B V"] | None) -> Float[Array, "B V"]:
         """The logits after `repetition_penalty`."""
-        if seen is None or self.repetition_penalty is None:
+        if used_tokens is None or self.repetition_penalty is None:
             return logits
         penalty = self.repetition_penalty
-        return jnp.where(seen, jnp.where(logits < 0, logits * penalty, logits / penalty), logits)
+        return jnp.where(used_tokens, jnp.where(logits < 0, logits * penalty, logits / penalty), logits)
 
-    def filtered(self, logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
+    def filter(self, logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
         """The logits after `temperature`, which is above 0; -inf for tokens that are not drawn."""
         logits = logits / self.temperature
         ranked = None
@@ -106,8 +106,8 @@ class Sampling(Search):
     def start(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Progress:
         """The prompts, read, with space for `length` more tokens."""
         logits, state = generator.start(variables, inputs, length)
-        seen = None if self.repetition_penalty is None else tokens_of(inputs, logits.shape[-1])
-        return Progress(jnp.int32(0), logits, state, jnp.zeros(len(logits), bool), seen)
+        used_tokens = None if self.repetition_penalty is None else tokens_of(inputs, logits.shape[-1])
+        return Progress(jnp.int32(0), logits, state, jnp.zeros(len(logits), bool), used_tokens)
 
     def extend(
         self, generator: Generator, variables: PyTree, progress: Progress, count: int, key: jax.Array
@@ -115,7 +115,7 @@ class Sampling(Search):
         """Generates `count` more tokens, int32. Stops when all texts have ended."""
         first = progress.count
 
-        def unfinished(carry: tuple[Progress, jax.Array]) -> jax.Array:
+        def is_unfinished(carry: tuple[Progress, jax.Array]) -> jax.Array:
             now = carry[0]
             more = now.count < first + count
             return more & ~now.over.all() if self.end else more
@@ -123,23 +123,25 @@ class Sampling(Search):
         # The last token needs no further call of the model, but one shape for all steps compiles once.
         def add(carry: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
             now, tokens = carry
-            token, over = self.draw(now.logits, jax.random.fold_in(key, now.count), now.seen), now.over
+            token, over = self.draw(now.logits, jax.random.fold_in(key, now.count), now.used_tokens), now.over
             if self.end:
                 token = jnp.where(over, self.filling, token)
                 over = self.ends(token)
             tokens = jax.lax.dynamic_update_slice_in_dim(tokens, token[:, None], now.count - first, axis=1)
-            seen = None if now.seen is None else now.seen.at[jnp.arange(len(token)), token].set(True)
-            return Progress(now.count + 1, *generator.step(variables, now.state, token), over, seen), tokens
+            used_tokens = (
+                None if now.used_tokens is None else now.used_tokens.at[jnp.arange(len(token)), token].set(True)
+            )
+            return Progress(now.count + 1, *generator.step(variables, now.state, token), over, used_tokens), tokens
 
         tokens = jnp.full((len(progress.over), count), self.filling, jnp.int32)
-        return jax.lax.while_loop(unfinished, add, (progress, tokens))
+        return jax.lax.while_loop(is_unfinished, add, (progress, tokens))
 
 
 def tokens_of(inputs: Inputs, vocab: int) -> Bool[Array, "B V"]:
     """The tokens that each prompt has, without its padding."""
     tokens = jnp.asarray(inputs["tokens"])
-    real = jnp.asarray(inputs["segments"]) > 0 if "segments" in inputs else jnp.ones(tokens.shape, bool)
-    return jnp.zeros((len(tokens), vocab), bool).at[jnp.arange(len(tokens))[:, None], tokens].max(real)
+    mask = jnp.asarray(inputs["segments"]) > 0 if "segments" in inputs else jnp.ones(tokens.shape, bool)
+    return jnp.zeros((len(tokens), vocab), bool).at[jnp.arange(len(tokens))[:, None], tokens].max(mask)
 
 
 def stream(
@@ -152,7 +154,7 @@ def stream(
     chunks = -(-length // CHUNK)
     size = -(-length // chunks)  # surplus tokens of the last chunk are dropped
     variables = jax.jit(generator.prepare)(variables, inputs)
-    progress = jax.jit(lambda v, given: sampling.start(generator, v, given, length))(variables, inputs)
+    progress = jax.jit(lambda v, prompt: sampling.start(generator, v, prompt, length))(variables, inputs)
     more = jax.jit(lambda now, v, k: sampling.extend(generator, v, now, size, k), donate_argnums=0)
     for start in range(0, length, size):
         progress, tokens = more(progress, variables, key)

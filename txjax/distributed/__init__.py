@@ -4,8 +4,15 @@ In a run of one process everything here does nothing and costs nothing. See `doc
 """
 
 from txjax.distributed.agreement import Elsewhere, barrier, gather, local_rows, on_primary
-from txjax.distributed.failing import exit_process, failed, report_failure, watch_peers
-from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
+from txjax.distributed.failing import exit_process, first_failure, report_failure, watch_peers
+from txjax.distributed.identity import (
+    error_message,
+    exit_code,
+    is_multiprocess,
+    is_primary,
+    process_index,
+    process_name,
+)
 from txjax.distributed.joining import start
 
 __all__ = [
@@ -14,14 +21,14 @@ __all__ = [
     "barrier",
     "exit_code",
     "report_failure",
-    "failed",
+    "first_failure",
     "is_primary",
     "gather",
     "process_index",
     "exit_process",
     "process_name",
     "local_rows",
-    "said",
+    "error_message",
     "is_multiprocess",
     "start",
     "watch_peers",

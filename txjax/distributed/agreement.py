@@ -11,7 +11,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, line_of, process_name, said
+from txjax.distributed.identity import error_message, exit_code, is_multiprocess, is_primary, line_of, process_name
 from txjax.types import RunError
 
 WAIT_SECONDS = 600.0  # timeout of a barrier
@@ -42,10 +42,10 @@ def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
     try:
         multihost.get_barrier_sync_fn()(key=f"txjax {what} {_passed[what]}", timeout_ms=int(1000 * seconds))
     except RuntimeError as error:
-        found = re.search(r"timed out task names:\s*((?:\S*\d+\s+)+)", str(error))
-        if not found:
+        task_names = re.search(r"timed out task names:\s*((?:\S*\d+\s+)+)", str(error))
+        if not task_names:
             raise RunError(f"waiting for the others ({what}): {line_of(error)}") from error
-        missing = [int(re.findall(r"\d+", word)[-1]) for word in found[1].split()]
+        missing = [int(re.findall(r"\d+", word)[-1]) for word in task_names[1].split()]
         who = ", ".join(process_name(i) for i in sorted(missing))
         raise RunError(f"{who} did not reach {what!r} within {seconds:g} s") from None
 
@@ -68,7 +68,7 @@ def on_primary(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS
             result = {"value": decide()}
         except Exception as caught:
             error = caught
-            result = {"message": said(error), "code": exit_code(error)}
+            result = {"message": error_message(error), "code": exit_code(error)}
     barrier(what, seconds)
     result = json.loads(_broadcast(json.dumps(result).encode()))
     if error is not None:

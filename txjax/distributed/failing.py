@@ -12,7 +12,14 @@ from typing import Any, NoReturn
 
 from txjax.checks import error_lines
 from txjax.distributed.agreement import barrier
-from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
+from txjax.distributed.identity import (
+    error_message,
+    exit_code,
+    is_multiprocess,
+    is_primary,
+    process_index,
+    process_name,
+)
 from txjax.terminal_escape import LAYOUT, visible
 from txjax.types import RunError, UserError
 
@@ -42,12 +49,12 @@ def watch_peers(folder: Path) -> None:
 def _watch() -> None:
     while True:
         time.sleep(LOOK_SECONDS)
-        failure = failed()
+        failure = first_failure()
         if failure and failure["process"] != process_index():
             _exit_like(failure)
 
 
-def failed() -> dict[str, Any] | None:
+def first_failure() -> dict[str, Any] | None:
     """The first failure that a process reported, with its `process`, `code` and `message`; None if there is none."""
     if _channel is None:
         return None
@@ -62,14 +69,14 @@ def report_failure(error: BaseException) -> None:
     """Prints the error, reports it to the other processes and exits. Returns if this is the only process."""
     if not is_multiprocess():
         return
-    failure = failed()  # this error may only follow from that of another process
+    failure = first_failure()  # this error may only follow from that of another process
     if failure is not None and failure["process"] != process_index():
         _exit_like(failure)
     if isinstance(error, UserError | RunError):
         print(error_lines(error), file=sys.stderr)
     else:
         traceback.print_exception(error)
-    exit_process(exit_code(error), said(error))
+    exit_process(exit_code(error), error_message(error))
 
 
 def _exit_like(failure: dict[str, Any]) -> NoReturn:
@@ -80,7 +87,7 @@ def _exit_like(failure: dict[str, Any]) -> NoReturn:
 
 def exit_process(code: int, message: str) -> NoReturn:
     """Exits at once, without waiting for other processes; reports the message to them, if there are any."""
-    if _channel is not None and failed() is None:
+    if _channel is not None and first_failure() is None:
         line = json.dumps({"process": process_index(), "code": code, "message": message[:2000]}) + "\n"
         with contextlib.suppress(OSError), _channel.open("a", encoding="utf-8") as file:
             file.write(line)

@@ -33,7 +33,7 @@ def exit_code(error: BaseException) -> int:
     return 2 if isinstance(error, UserError) else error.code if isinstance(error, RunError) else 1
 
 
-def said(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """The message of a UserError or RunError; any other error in one line."""
     return str(error) if isinstance(error, UserError | RunError) else line_of(error)
 

@@ -43,28 +43,28 @@ def start(
     Raises:
       UserError: some of the three are missing, or a value is invalid.
     """
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "coordinator_address": coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS"),
         "process_count": _number("process_count", process_count),
         "process_index": _number("process_index", process_index),
     }
-    found = _detected()
-    missing = [flag for flag, value in given.items() if value is None]
-    if given["process_count"] == 1 or (found is None and len(missing) == len(given)):
+    detected = _detect_arguments()
+    missing = [flag for flag, value in arguments.items() if value is None]
+    if arguments["process_count"] == 1 or (detected is None and len(missing) == len(arguments)):
         return
-    if found is None and missing:
+    if detected is None and missing:
         raise UserError(
             f"--{missing[0]}", "to be given as well", hint="the three belong together; see docs/processes.md"
         )
-    _check(**given)
-    address, count, mine = given.values()
-    where = f"at {address}" if address else f"of this {found['cluster_detection_method'] if found else ''} job"
+    _check(**arguments)
+    address, count, mine = arguments.values()
+    where = f"at {address}" if address else f"of this {detected['cluster_detection_method'] if detected else ''} job"
     late = f"txjax: the processes {where} did not connect within {timeout_seconds:g} s" + (
         f"; expected {count} of them, this is process {mine}; does process 0 run, and can HOST:PORT be reached?"
         if count
         else "; does every one of them run, and can they reach the first?"
     )
-    with _within(timeout_seconds, late):
+    with _exit_after(timeout_seconds, late):
         try:
             jax.distributed.initialize(
                 address,
@@ -73,10 +73,10 @@ def start(
                 heartbeat_timeout_seconds=heartbeat_seconds,
                 initialization_timeout=int(timeout_seconds) + 60,  # after this, JAX aborts with many lines
                 shutdown_timeout_seconds=120,
-                **(found or {"cluster_detection_method": "deactivate"}),
+                **(detected or {"cluster_detection_method": "deactivate"}),
             )
         except (RuntimeError, ValueError) as error:
-            if found and found["cluster_detection_method"] is None and "coordinator_address" in str(error):
+            if detected and detected["cluster_detection_method"] is None and "coordinator_address" in str(error):
                 return  # a TPU host without others
             raise UserError("--coordinator_address", "processes that can connect", hint=line_of(error)) from error
         if jax.process_count() > 1:
@@ -84,10 +84,10 @@ def start(
             hosts[:] = [bytes(row).decode().strip() for row in gather(np.frombuffer(text, np.uint8))]
 
 
-def _number(flag: str, given: int | None) -> int | None:
+def _number(flag: str, number: int | None) -> int | None:
     text = os.environ.get(f"JAX_{flag.upper()}")
-    if given is not None or text is None:
-        return given
+    if number is not None or text is None:
+        return number
     if not text.isdigit():
         raise UserError(f"JAX_{flag.upper()}", "a number", text)
     return int(text)
@@ -102,7 +102,7 @@ def _check(coordinator_address: str | None, process_count: int | None, process_i
         raise UserError("--process_index", f"0 to {(process_count or 0) - 1}", process_index)
 
 
-def _detected() -> dict[str, Any] | None:
+def _detect_arguments() -> dict[str, Any] | None:
     """The arguments with which JAX detects the other processes itself; None in an environment without a sign of any."""
     here = os.environ
     if "SLURM_STEP_NODELIST" in here and int(here.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # a batch script itself has 1
@@ -126,13 +126,13 @@ def _gpus_under_slurm(here: Any) -> list[int] | None:
     if "JAX_LOCAL_DEVICE_IDS" in here:
         return None
     tasks = _tasks_on_node(here.get("SLURM_STEP_TASKS_PER_NODE", "1"), int(here.get("SLURM_NODEID", 0)))
-    seen = [gpu for gpu in here.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
-    own = "SLURM_GPUS_PER_TASK" in here or "gpu" in here.get("SLURM_TRES_PER_TASK", "")
-    if tasks == 1 or own or (seen and len(seen) % tasks):
+    visible = [gpu for gpu in here.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    has_own_gpus = "SLURM_GPUS_PER_TASK" in here or "gpu" in here.get("SLURM_TRES_PER_TASK", "")
+    if tasks == 1 or has_own_gpus or (visible and len(visible) % tasks):
         return []
-    if not seen:
+    if not visible:
         return None
-    share, local = len(seen) // tasks, int(here.get("SLURM_LOCALID", 0))
+    share, local = len(visible) // tasks, int(here.get("SLURM_LOCALID", 0))
     return list(range(local * share, (local + 1) * share))
 
 
@@ -146,7 +146,7 @@ def _tasks_on_node(text: str, node: int) -> int:
 
 
 @contextlib.contextmanager
-def _within(seconds: float, late: str) -> Iterator[None]:
+def _exit_after(seconds: float, late: str) -> Iterator[None]:
     """Prints `late` and exits with code 2 if the block takes longer; JAX would abort."""
 
     def exit_process() -> None:

@@ -27,13 +27,13 @@ def draws(rescore: Rescore, rows: Rows) -> dict[str, Float[np.ndarray, "draws"]]
     there are none."""
     if not len(rows["id"]):
         return {}
-    found = []
+    resampled = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a resample may lack a class
         for chosen in resamples(len(rows["id"])):
-            found.append(rescore({name: column[chosen] for name, column in rows.items()}))
-    names = [name for name in found[0] if all(name in scores for scores in found)]
-    columns = {name: np.array([scores[name] for scores in found], np.float64) for name in names}
+            resampled.append(rescore({name: column[chosen] for name, column in rows.items()}))
+    names = [name for name in resampled[0] if all(name in scores for scores in resampled)]
+    columns = {name: np.array([scores[name] for scores in resampled], np.float64) for name in names}
     return {name: column for name, column in columns.items() if np.isfinite(column).all()}
 
 

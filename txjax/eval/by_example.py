@@ -28,43 +28,43 @@ def by_example(sums: Callable[[Batch], Sums], batch: Batch) -> Parts:
     size = len(batch["id"])
     weights = {key: x for key, x in batch.items() if key.endswith("weights")}
 
-    def scaled(factor: jax.Array) -> Sums:
+    def sums_at(factor: jax.Array) -> Sums:
         factors = {key: factor.reshape(-1, *[1] * (x.ndim - 1)) for key, x in weights.items()}
-        found = sums(batch | {key: x * factors[key] for key, x in weights.items()})
-        return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), found)
+        factored = sums(batch | {key: x * factors[key] for key, x in weights.items()})
+        return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), factored)
 
-    whole, pull = jax.vjp(scaled, jnp.ones(size, jnp.float32))
+    whole, pull = jax.vjp(sums_at, jnp.ones(size, jnp.float32))
     leaves, tree = jax.tree.flatten(whole)
     units = [jax.tree.unflatten(tree, [jnp.float32(i == j) for j in range(len(leaves))]) for i in range(len(leaves))]
     parts = jax.tree.unflatten(tree, [pull(unit)[0] for unit in units])
-    real = functools.reduce(operator.or_, [(x > 0).reshape(size, -1).any(1) for x in weights.values()])
-    return whole, parts, real, content(batch)
+    has_weight = functools.reduce(operator.or_, [(x > 0).reshape(size, -1).any(1) for x in weights.values()])
+    return whole, parts, has_weight, content(batch)
 
 
 def content(batch: Batch) -> UInt32[Array, "B"]:
     """A digest of each example's whole numbers: tokens, targets, labels. Zeros at the end of a row change nothing."""
-    found = jnp.zeros(len(batch["id"]), jnp.uint32)
+    digests = jnp.zeros(len(batch["id"]), jnp.uint32)
     for key in sorted(batch):
         if key != "id" and jnp.issubdtype(batch[key].dtype, jnp.integer):
-            rows = batch[key].reshape(len(found), -1).astype(jnp.uint32)
+            rows = batch[key].reshape(len(digests), -1).astype(jnp.uint32)
             factors = jnp.arange(1, 1 + rows.shape[1], dtype=jnp.uint32) * jnp.uint32(2654435761) | 1
-            found = found * 31 + (rows * factors[None]).sum(1, dtype=jnp.uint32)
-    return found
+            digests = digests * 31 + (rows * factors[None]).sum(1, dtype=jnp.uint32)
+    return digests
 
 
-def rows_of(found: Iterable[Parts], together: str) -> Rows:
+def rows_of(batches: Iterable[Parts], together: str) -> Rows:
     """One table of the parts of all batches, in order: a column and a count for each sum, without examples that have no
     weight. Sums that aren't linear in the weights, which shows in that their parts have another sum, are left out.
 
     Args:
       together: if one whose name begins with this is left out, all of these are.
     """
-    whole, parts, real, contents = zip(*found, strict=True)
-    chosen = np.concatenate(real)
+    whole, parts, weighted, contents = zip(*batches, strict=True)
+    chosen = np.concatenate(weighted)
     rows = {ID: np.flatnonzero(chosen), GIVEN: np.concatenate(contents)[chosen]}
     for name in whole[0]:
         column, count = (np.concatenate([getattr(part[name], field) for part in parts]) for field in ("total", "count"))
-        sums = np.array([[float(each[name].total), float(each[name].count)] for each in whole]).sum(0)
+        sums = np.array([[float(batch_sums[name].total), float(batch_sums[name].count)] for batch_sums in whole]).sum(0)
         scale = np.array([np.abs(column).sum(dtype=np.float64), np.abs(count).sum(dtype=np.float64)])
         added = np.array([column.sum(dtype=np.float64), count.sum(dtype=np.float64)])
         if (np.abs(added - sums) <= CLOSE * np.maximum(scale, np.abs(sums))).all():

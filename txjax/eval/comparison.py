@@ -30,7 +30,7 @@ class Difference(NamedTuple):
     test: str
 
     @property
-    def real(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether it is distinguishable from chance."""
         return self.p < CHANCE
 
@@ -43,20 +43,20 @@ def differences(a: tuple[Rescore, Rows], b: tuple[Rescore, Rows]) -> dict[str, D
     as the accuracy, it is McNemar's exact one.
     """
     here, there = a[0](a[1]), b[0](b[1])
-    drawn = draws(*a), draws(*b)
-    found = {}
-    for name in (name for name in drawn[0] if name in drawn[1]):
-        apart = drawn[1][name] - drawn[0][name]
+    resampled = draws(*a), draws(*b)
+    by_score = {}
+    for name in (name for name in resampled[0] if name in resampled[1]):
+        apart = resampled[1][name] - resampled[0][name]
         right = _right(name, a[1]), _right(name, b[1])
         if right[0] is not None and right[1] is not None:
             p, test = mcnemar(right[0], right[1]), MCNEMAR
         else:
-            p, test = shifted(apart, there[name] - here[name]), BOOTSTRAP
-        found[name] = Difference(here[name], there[name], *interval(apart), p, test)
-    return found
+            p, test = shifted_p_value(apart, there[name] - here[name]), BOOTSTRAP
+        by_score[name] = Difference(here[name], there[name], *interval(apart), p, test)
+    return by_score
 
 
-def shifted(apart: Float[np.ndarray, "draws"], difference: float) -> float:
+def shifted_p_value(apart: Float[np.ndarray, "draws"], difference: float) -> float:
     """The two-sided p of a difference from its bootstrap draws, moved to a mean of 0; never below 1 / (draws + 1)."""
     far = np.abs(apart - difference) >= abs(difference) * (1 - 1e-9)
     return float((1 + far.sum()) / (1 + len(apart)))

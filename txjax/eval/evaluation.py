@@ -42,27 +42,27 @@ class Evaluation(Evaluator):
 
     def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
         sums = jax.eval_shape(sums_of(model, self.objective or objective, 0), variables, batch)
-        return tuple(scores(dict.fromkeys(named(sums), 0.0)))
+        return tuple(scores(dict.fromkeys(named_sums(sums), 0.0)))
 
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
         sums = sums_of(context.model, objective, context.seed)
 
         def parts(variables: PyTree, batch: Batch) -> Parts:
-            return by_example(lambda batch: named(sums(variables, batch)), batch)
+            return by_example(lambda batch: named_sums(sums(variables, batch)), batch)
 
         summed, parted = context.program(sums), context.program(parts)
 
-        def over(program: Program, variables: PyTree) -> Iterator[Any]:
-            return context.over(program, variables, context.source, self.max_batches, objective.required_keys)
+        def run_program(program: Program, variables: PyTree) -> Iterator[Any]:
+            return context.run_batches(program, variables, context.source, self.max_batches, objective.required_keys)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
-                return context.warned(means(over(summed, variables)))
-            found = list(over(parted, variables))
-            context.keep(rows_of(found, TERM))
-            whole = add(sums for sums, *_ in found)
-            return context.warned(scores({name: mean_of(mean) for name, mean in whole.items()}))
+                return context.warn_if_empty(means(run_program(summed, variables)))
+            batches = list(run_program(parted, variables))
+            context.keep(rows_of(batches, TERM))
+            whole = add(sums for sums, *_ in batches)
+            return context.warn_if_empty(scores({name: mean_of(mean) for name, mean in whole.items()}))
 
         return evaluate
 
@@ -71,14 +71,14 @@ class Evaluation(Evaluator):
         return scores(terms | super().rescore(rows))
 
 
-def named(sums: Sums) -> dict[str, Mean]:
+def named_sums(sums: Sums) -> dict[str, Mean]:
     """The terms of the loss and the metrics in one dict."""
     losses, metrics = sums
     return {f"{TERM}{name}": mean for name, mean in losses.items()} | metrics
 
 
 def scores(means: Mapping[str, float | None]) -> dict[str, float]:
-    """The scores from the means of what is `named`. One that is None, since nothing is counted, has no score."""
+    """The scores from the means of what is `named_sums`. One that is None, since nothing is counted, has no score."""
     known = {name: mean for name, mean in means.items() if mean is not None}
     terms = {name.removeprefix(TERM): mean for name, mean in known.items() if name.startswith(TERM)}
     metrics = {name: mean for name, mean in known.items() if not name.startswith(TERM)}
@@ -90,15 +90,15 @@ def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Ba
     """Returns a pure function for a batch's sums. Its randomness depends only on the example, not on the step."""
 
     def sums(variables: PyTree, batch: Batch) -> Sums:
-        seen = objective(model, variables, batch, jax.random.key(seed), train=False)
-        return seen.losses, seen.metrics
+        output = objective(model, variables, batch, jax.random.key(seed), train=False)
+        return output.losses, output.metrics
 
     return sums
 
 
 def means(sums: Iterable[Sums]) -> dict[str, float]:
     """The scores over all batches, summed in float64: a float32 count is exact only up to 2^24 tokens."""
-    return scores({name: mean_of(mean) for name, mean in named(add(sums)).items()})
+    return scores({name: mean_of(mean) for name, mean in named_sums(add(sums)).items()})
 
 
 def add(trees: Iterable[PyTree]) -> PyTree:

@@ -111,7 +111,7 @@ class Context:
             self.programs[key] = backend.jit(function, out_shardings=self.whole)
         return self.programs[key]
 
-    def over(
+    def run_batches(
         self,
         program: Program,
         variables: PyTree,
@@ -159,7 +159,7 @@ class Context:
         if self.results is not None:
             self.results[self.name] = rows
 
-    def warned(self, scores: dict[str, float]) -> dict[str, float]:
+    def warn_if_empty(self, scores: dict[str, float]) -> dict[str, float]:
         """The scores; warns if there are none."""
         if not scores:
             log.warning("evals.%s has no score: every weight of its examples is 0", self.name)
@@ -197,8 +197,8 @@ class Evaluator:
       every_steps: training steps between two evaluations; the last step is always evaluated.
       batch_size: examples in a global batch. If None, the run's.
       max_batches: the number of batches to evaluate. If None, all.
-      task: the task that is evaluated, in a run of several (`objectives.Several`): with its objective, on its data set.
-        If None, the run has one.
+      task: the task that is evaluated, in a run of several (`objectives.MultiTask`): with its objective, on its
+        data set. If None, the run has one.
     """
 
     data: Dataset
@@ -255,7 +255,7 @@ class Evaluator:
     def keep_and_rescore(self, context: Context, rows: Rows) -> dict[str, float]:
         """Keeps the results of each example, and returns their scores: none of no example, with a warning."""
         context.keep(rows)
-        return context.warned(self.rescore(rows) if len(rows[ID]) else {})
+        return context.warn_if_empty(self.rescore(rows) if len(rows[ID]) else {})
 
     def rescore(self, rows: Rows) -> dict[str, float]:
         """The scores of results that `start` kept, or of some of their rows, drawn again: by default, means.

@@ -70,7 +70,7 @@ def plot(inches: tuple[float, float], draw: Callable[[Any], None]) -> bytes:
     return file.getvalue()
 
 
-def dressed(axes: Any, title: str = "") -> None:
+def style_axes(axes: Any, title: str = "") -> None:
     """Gives matplotlib's axes the colours of a picture whose background is transparent, and a title."""
     axes.set_title(title, loc="left", fontsize=10, color=INK)
     axes.tick_params(colors=INK, labelsize=8)

@@ -5,7 +5,7 @@ from typing import Any
 
 from txjax.checks import Checks
 from txjax.data import Dataset
-from txjax.data.loading.default_eval_data import completed, following
+from txjax.data.loading.default_eval_data import fill_default_fields, follow_training_data
 from txjax.eval.evaluator import Evaluator
 from txjax.types import UserError
 
@@ -15,14 +15,16 @@ def resolve(experiment: Any, checks: Checks) -> Any:
 
     An evaluation that can't be filled in is left out, and its errors are added to `checks`.
     """
-    data: Any = completed(experiment.data)
+    data: Any = fill_default_fields(experiment.data)
     experiment = dataclasses.replace(experiment, data=data, model=_with_classes(experiment.model, data))
     evals = {}
     for name, evaluator in experiment.evals.items():
         where = f"config.evals.{name}"
         if not checks.has_error(where):
             evals[name] = checks.run(_with_data, where, evaluator, experiment)
-    return dataclasses.replace(experiment, evals={name: each for name, each in evals.items() if each is not None})
+    return dataclasses.replace(
+        experiment, evals={name: evaluator for name, evaluator in evals.items() if evaluator is not None}
+    )
 
 
 def _with_classes(model: Any, data: Dataset) -> Any:
@@ -39,12 +41,12 @@ def _with_data(where: str, evaluator: Evaluator, experiment: Any) -> Evaluator:
     try:
         _, _, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
     except UserError as error:
-        raise error.inside(where, "eval") from None
+        raise error.with_path(where, "eval") from None
     for field in dataclasses.fields(evaluator):
         data = getattr(evaluator, field.name)
         if isinstance(data, Dataset):
             try:
-                data_sets[field.name] = completed(following(data, train))
+                data_sets[field.name] = fill_default_fields(follow_training_data(data, train))
             except UserError as error:
-                raise error.inside(f"{where}.{field.name}", "data") from None
+                raise error.with_path(f"{where}.{field.name}", "data") from None
     return dataclasses.replace(evaluator, **data_sets)

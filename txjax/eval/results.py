@@ -14,7 +14,9 @@ from jaxtyping import Int
 # a column NAME_count, its sum over so many things.
 Rows = dict[str, np.ndarray]
 
-ID, GIVEN, COUNT = "id", "given", "_count"
+ID = "id"
+GIVEN = "given"
+COUNT = "_count"
 
 
 def real_rows(parts: Iterable[Mapping[str, Any]]) -> Rows:
@@ -24,19 +26,19 @@ def real_rows(parts: Iterable[Mapping[str, Any]]) -> Rows:
       parts: columns [B ...] of each batch; `weights` [B] is one of them and isn't in the table.
     """
     whole = jax.tree.map(lambda *column: np.concatenate(column), *parts)
-    real = whole["weights"] > 0
-    return {ID: np.flatnonzero(real)} | {name: x[real] for name, x in whole.items() if name != "weights"}
+    weighted = whole["weights"] > 0
+    return {ID: np.flatnonzero(weighted)} | {name: x[weighted] for name, x in whole.items() if name != "weights"}
 
 
 def means(rows: Rows) -> dict[str, float]:
     """The mean of each column with the name of a score, in float64; none where nothing is counted."""
-    found = {}
+    scores = {}
     for name in rows:
         if name not in (ID, GIVEN) and not name.endswith(COUNT):
             count = rows[name + COUNT].sum(dtype=np.float64) if name + COUNT in rows else len(rows[name])
             if count:
-                found[name] = float(rows[name].sum(dtype=np.float64) / count)
-    return found
+                scores[name] = float(rows[name].sum(dtype=np.float64) / count)
+    return scores
 
 
 def digests(contents: Iterable[Any]) -> Int[np.ndarray, "N"]:
@@ -44,14 +46,14 @@ def digests(contents: Iterable[Any]) -> Int[np.ndarray, "N"]:
     return np.array([zlib.crc32(repr(content).encode()) for content in contents], np.int64)
 
 
-def packed(rows: Rows) -> bytes:
+def pack_rows(rows: Rows) -> bytes:
     """The content of a file of a table, in numpy's format npz."""
     file = io.BytesIO()
     np.savez_compressed(file, **rows)  # type: ignore[arg-type]
     return file.getvalue()
 
 
-def unpacked(content: bytes) -> Rows:
+def unpack_rows(content: bytes) -> Rows:
     """The table of a file's content.
 
     Raises:

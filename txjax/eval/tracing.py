@@ -27,7 +27,9 @@ _tracing = Scoped("tracing", False)
 
 
 def trace(evaluate: Callable[[PyTree, int], dict[str, float]], variables: PyTree) -> None:
-    """Traces the first program that an evaluator passes to `Context.over`, for a batch of its data. Computes nothing.
+    """Traces the first program that an evaluator passes to `Context.run_batches`, for a batch of its data.
+
+    Computes nothing.
 
     The evaluator's code is called until it reads the program's first result. Its errors before that are none: variables
     have no values here.

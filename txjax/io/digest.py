@@ -97,7 +97,7 @@ def add(folder: Path, text: str) -> list[str]:
     return [f"{name} was changed" for name, content in pairs if read_bytes(folder / name) != content.encode()]
 
 
-def added(folder: Path) -> str | None:
+def added_text(folder: Path) -> str | None:
     """The text that was added to a folder; None if there is none."""
     complete = is_complete(folder) and ADDED in json.loads(read_bytes(folder / NAME))
     return read_bytes(folder / ADDED).decode() if complete else None
@@ -161,8 +161,8 @@ def _faults(folder: Path) -> list[str]:
         intact = False
     if not intact:
         return [f"{NAME} was changed"]
-    found = _digests(folder)
-    lost = [f"{name} is missing" for name in recorded if name not in found]
-    added = [f"{name} was added" for name in found if name not in recorded and name != ADDED]
-    changed = [f"{name} was changed" for name in recorded if name in found and found[name] != recorded[name]]
+    digests = _digests(folder)
+    lost = [f"{name} is missing" for name in recorded if name not in digests]
+    added = [f"{name} was added" for name in digests if name not in recorded and name != ADDED]
+    changed = [f"{name} was changed" for name in recorded if name in digests and digests[name] != recorded[name]]
     return lost + added + changed

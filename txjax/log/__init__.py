@@ -1,7 +1,7 @@
 """The metrics of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
 
 from txjax.log.console import Progress, announce, setup_logging
-from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of, spare
+from txjax.log.metrics import METRICS, Log, backup_log, plain, read_metrics, rows_of
 from txjax.log.trackers import Curves, Row, Sink, TensorBoard, Tracker, Value, WandB
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "read_metrics",
     "rows_of",
     "setup_logging",
-    "spare",
+    "backup_log",
 ]

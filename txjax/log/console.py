@@ -56,9 +56,9 @@ class Progress:
             self._start(self.live)
             self.live.refresh()
         else:
-            self.console.print(plain_text("  ".join(filter(None, [self._at(), *self.parts, self.left]))))
+            self.console.print(plain_text("  ".join(filter(None, [self._progress_text(), *self.parts, self.left]))))
         if scores:
-            self.console.print(plain_text("  ".join([self._at("eval"), *scores])))
+            self.console.print(plain_text("  ".join([self._progress_text("eval"), *scores])))
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[None]:
@@ -82,12 +82,12 @@ class Progress:
             live.start()
             self.console.show_cursor(True)  # so that the cursor is visible however the process ends
 
-    def _at(self, kind: str = "step") -> str:
+    def _progress_text(self, kind: str = "step") -> str:
         return f"{kind} {self.step:>{len(str(self.num_steps))}}/{self.num_steps}"
 
     def _line(self) -> Text:
         doing = self.doing
-        parts = [self._at(), self.left, doing and f"{doing[0]} {time.monotonic() - doing[1]:.0f} s"]
+        parts = [self._progress_text(), self.left, doing and f"{doing[0]} {time.monotonic() - doing[1]:.0f} s"]
         parts += [self._bar(), *self.parts]
         line = ""
         for part in filter(None, parts):

@@ -74,7 +74,7 @@ class Log:
         self.last_step = step
         row: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
         line = json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n"
-        with self._named():
+        with self._name_disk_errors():
             self.file.write(line)
         self._extent.add(line.encode())
         for feed in self.feeds:
@@ -93,12 +93,12 @@ class Log:
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
         if self.file is not None:
-            with self._named():
+            with self._name_disk_errors():
                 self.file.flush()
                 os.fsync(self.file.fileno())
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _name_disk_errors(self) -> Iterator[None]:
         """Adds the file's name to disk errors."""
         try:
             yield
@@ -111,7 +111,7 @@ class Log:
         if self.file is None:
             return
         try:
-            with self._named(), self.file:
+            with self._name_disk_errors(), self.file:
                 self.sync()
         finally:
             self.file = None
@@ -160,12 +160,12 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def plain(row: Row) -> Row:
     """The row with infinities and NaN replaced by their names, as standard JSON needs."""
 
-    def named(value: Value) -> Value:
+    def plain_value(value: Value) -> Value:
         if isinstance(value, float) and not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         return value
 
-    return {name: named(value) for name, value in row.items()}
+    return {name: plain_value(value) for name, value in row.items()}
 
 
 def _row(line: str) -> Row | None:
@@ -183,7 +183,7 @@ def _row(line: str) -> Row | None:
     return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def spare(workdir: Path, step: int) -> None:
+def backup_log(workdir: Path, step: int) -> None:
     """Copies a log that has reached this step, for the checkpoint of the step, which can't be read for now."""
     spare_log(Path(workdir) / METRICS, step, _step)
 

@@ -76,7 +76,7 @@ def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: S
         if lines[: len(good)] != good:
             _warn(path, text, f"{len(good)} rows up to step {step} are good and are kept")
     else:
-        kept = _proved(path, lines, step, extent, step_of)
+        kept = _verified_rows(path, lines, step, extent, step_of)
     if kept != text:
         replace_bytes(path, kept)
     return Kept(kept, _last(kept.splitlines(keepends=True), step_of, -1), reached)
@@ -89,7 +89,7 @@ def spare_log(path: Path, step: int, step_of: StepOf) -> None:
         log.warning("%s with its rows up to step %d is kept as %s", path, step, _set_aside(path, "until", text))
 
 
-def _proved(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, Any], step_of: StepOf) -> bytes:
+def _verified_rows(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, Any], step_of: StepOf) -> bytes:
     """The rows of `extent`: from the log, else from a copy of it, else the good rows that are left."""
     count = int(extent["rows"])
     for source in (None, *sorted(path.parent.glob(f"{path.name}.*"))):
@@ -109,26 +109,26 @@ def _proved(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, 
 
 def _good(lines: Sequence[bytes], step: int, step_of: StepOf) -> list[bytes]:
     """The rows up to a step; if some are out of order, the longest subsequence in order."""
-    found = [(at, line) for line in lines if (at := step_of(line)) is not None and at <= step]
+    rows = [(at, line) for line in lines if (at := step_of(line)) is not None and at <= step]
     # The longest increasing subsequence: `ends[n]` is the index of the smallest step that ends one of n + 1 rows.
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
-    for i, (at, _) in enumerate(found):
+    for i, (at, _) in enumerate(rows):
         n = bisect.bisect_left(tails, at)
         before.append(ends[n - 1] if n else -1)
         tails[n : n + 1], ends[n : n + 1] = [at], [i]
     kept: list[bytes] = []
     index = ends[-1] if ends else -1
     while index >= 0:
-        kept.append(found[index][1])
+        kept.append(rows[index][1])
         index = before[index]
     return kept[::-1]
 
 
 def _last(lines: Sequence[bytes], step_of: StepOf, default: int) -> int:
     """The step of the last row."""
-    return next((found for line in reversed(lines) if (found := step_of(line)) is not None), default)
+    return next((step for line in reversed(lines) if (step := step_of(line)) is not None), default)
 
 
 def _warn(path: Path, text: bytes, message: str) -> None:

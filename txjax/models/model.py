@@ -109,7 +109,8 @@ class Model(nn.Module, kw_only=True):
 
     @nn.nowrap
     def for_task(self, task: str) -> Any:
-        """The model as one of several tasks calls it (`objectives.Several`): under the same paths, all its parameters.
+        """The model as one of several tasks calls it (`objectives.MultiTask`): under the same paths, with all its
+        parameters.
 
         With the task's head, if `head` is `Heads`; else all tasks call it alike. A model that has the heads of its
         tasks elsewhere overrides this.

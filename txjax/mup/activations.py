@@ -14,7 +14,7 @@ from txjax.mup.coordinate_check import Coordinates
 from txjax.nn import Logits
 from txjax.optim import Constant
 from txjax.train.run_eval import shard_batch
-from txjax.train.state.state import build_layout, variables
+from txjax.train.state.state import build_layout, model_variables
 from txjax.train.step import make_step
 from txjax.types import Batch, PyTree, TrainState, flat_paths
 
@@ -26,14 +26,14 @@ class _Recording:
 
     def __init__(self, model: Any):
         self.model = model
-        self.seen: PyTree = {}
+        self.intermediates: PyTree = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
     def apply(self, variables: PyTree, **inputs: Any) -> Any:
         output, state = self.model.apply(variables, **inputs, capture_intermediates=True, mutable=["intermediates"])
-        self.seen = state["intermediates"]
+        self.intermediates = state["intermediates"]
         return output
 
 
@@ -41,13 +41,13 @@ def activations(experiment: Experiment, variables: PyTree, batch: Batch) -> dict
     """Every module's output by its path, all layers in one array; lazy logits are computed. Dropout is off."""
     recording = _Recording(experiment.model)
     experiment.objective(recording, variables, batch, jax.random.key(experiment.seed), train=False)
-    dense = jax.tree.map(lambda x: x.dense() if _lazy(x) else x, recording.seen, is_leaf=_lazy)
-    found: dict[str, jax.Array] = {}
+    dense = jax.tree.map(lambda x: x.dense() if _lazy(x) else x, recording.intermediates, is_leaf=_lazy)
+    outputs: dict[str, jax.Array] = {}
     for path, x in flat_paths(dense).items():
         name, call, _ = path.rpartition("__call__/")
         if call and "Dropout" not in name:
-            found.setdefault(name.strip("/") or OUTPUT, x)
-    return found
+            outputs.setdefault(name.strip("/") or OUTPUT, x)
+    return outputs
 
 
 def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> list[Coordinates]:
@@ -73,7 +73,7 @@ def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> 
 
         @backend.jit
         def forward(state: TrainState, batch: Batch) -> dict[str, jax.Array]:
-            return activations(experiment, variables(state), batch)
+            return activations(experiment, model_variables(state), batch)
 
         step = backend.jit(make_step(experiment, layout))
         for seed in seeds:

@@ -93,27 +93,27 @@ def check(rows: Sequence[Coordinates], output: str, limit: float = LIMIT) -> Che
         return Check([], False, verdict)
 
     def growth(module: str) -> Growth:
-        own = [row for row in rows if row.module == module and row.step == last]
-        size = exponent(widths, [_mean([r.size for r in own if r.width == w]) for w in widths])
-        change = exponent(widths, [_mean([r.change for r in own if r.width == w]) for w in widths])
+        last_rows = [row for row in rows if row.module == module and row.step == last]
+        size = exponent(widths, [_mean([r.size for r in last_rows if r.width == w]) for w in widths])
+        change = exponent(widths, [_mean([r.change for r in last_rows if r.width == w]) for w in widths])
         return Growth(module, size, change)
 
-    found = [growth(module) for module in dict.fromkeys(row.module for row in rows)]
-    found.sort(key=lambda g: -(g.change or (-np.inf, 0))[0])
-    grown = [(value[0], g.module, word) for g in found for word, value in _named(g) if value is not None]
+    growths = [growth(module) for module in dict.fromkeys(row.module for row in rows)]
+    growths.sort(key=lambda g: -(g.change or (-np.inf, 0))[0])
+    grown = [(value[0], g.module, word) for g in growths for word, value in _named_growths(g) if value is not None]
     top, module, word = max(grown)
     found_law = f"after {last} updates the {word} of {module} scales as width^{top:+.2f}"
     if top > limit:
-        return Check(found, False, f"not flat: {found_law} (limit {limit:+.2f})")
-    ends = [g.change[0] for g in found if g.module == output and g.change is not None]
+        return Check(growths, False, f"not flat: {found_law} (limit {limit:+.2f})")
+    ends = [g.change[0] for g in growths if g.module == output and g.change is not None]
     if not ends or ends[0] < FALL:
         how = f"scales as width^{ends[0]:+.2f}" if ends else "is zero"
         found_law = f"after {last} updates the change of {output} {how}"
-        return Check(found, False, f"vanishing: {found_law} (limit {FALL:+.2f})")
-    return Check(found, True, f"flat: at most, {found_law} (limit {limit:+.2f})")
+        return Check(growths, False, f"vanishing: {found_law} (limit {FALL:+.2f})")
+    return Check(growths, True, f"flat: at most, {found_law} (limit {limit:+.2f})")
 
 
-def _named(growth: Growth) -> list[tuple[str, tuple[float, float] | None]]:
+def _named_growths(growth: Growth) -> list[tuple[str, tuple[float, float] | None]]:
     return [("size", growth.size), ("change", growth.change)]
 
 

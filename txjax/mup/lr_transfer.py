@@ -64,16 +64,16 @@ class Transfer:
     verdict: str
 
 
-def averaged(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
+def average_seeds(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
     """One point for each width and rate, the mean over seeds, sorted; and a warning for each that diverged."""
-    warnings, found = [], []
+    warnings, means = [], []
     for width, lr in sorted({(p.width, p.lr) for p in points}):
         losses = [p.loss for p in points if (p.width, p.lr) == (width, lr)]
         if all(math.isfinite(loss) for loss in losses):
-            found.append(Point(width, lr, float(np.mean(losses))))
+            means.append(Point(width, lr, float(np.mean(losses))))
         else:
             warnings.append(f"width {width}, lr {lr:g}: no finite last loss (it diverged, or did not end), dropped")
-    return found, warnings
+    return means, warnings
 
 
 def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
@@ -82,14 +82,14 @@ def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
     Raises:
       UserError: no point with a finite loss.
     """
-    points, warnings = averaged(points)
+    points, warnings = average_seeds(points)
     if not points:
         raise UserError("RUN", "runs that end with a finite loss", 0)
     optima = [_optimum([p for p in points if p.width == width]) for width in sorted({p.width for p in points})]
     warnings += [f"width {o.width}: {o.edge}" for o in optima if o.edge]
     first = optima[0]
     if not first.edge:
-        optima = [o if o.edge else dataclasses.replace(o, penalty=_at(o, first.lr) - o.loss) for o in optima]
+        optima = [o if o.edge else dataclasses.replace(o, penalty=_loss_at(o, first.lr) - o.loss) for o in optima]
     known = [o for o in optima if not o.edge]
     if len(known) < 2 or len(known) < len(optima):
         why = "; ".join(warnings) if len(known) < len(optima) else "one width"
@@ -125,5 +125,5 @@ def _optimum(points: Sequence[Point]) -> Optimum:
     return Optimum(width, float(2**lowest), float(np.polyval(curve, lowest)), tuple(map(float, curve)))
 
 
-def _at(optimum: Optimum, lr: float) -> float:
+def _loss_at(optimum: Optimum, lr: float) -> float:
     return float(np.polyval(optimum.parabola, math.log2(lr)))

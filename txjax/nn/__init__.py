@@ -47,7 +47,7 @@ from txjax.nn.heads.vocab_heads import (
 from txjax.nn.kernels.attention_dispatch import dot_product_attention
 from txjax.nn.kernels.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.kernels.mask import Mask
-from txjax.nn.layers.batch_norm import BatchNorm, FrozenBatchNorm, one_of
+from txjax.nn.layers.batch_norm import BatchNorm, FrozenBatchNorm, microbatch_of
 from txjax.nn.layers.codebook import CODE_SIZE, Codebook, Quantised
 from txjax.nn.layers.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.layers.experts import Capacity, Dropless, Experts, GatedExperts, Routing

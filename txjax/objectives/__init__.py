@@ -15,13 +15,13 @@ from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.masked_visual_tokens import MaskedVisualTokens
+from txjax.objectives.multi_task import MultiTask
 from txjax.objectives.multiple_choice import MultipleChoice
 from txjax.objectives.next_token import NextToken
 from txjax.objectives.patch_masks import BlockMask, GridMask, PatchMask, RandomMask
 from txjax.objectives.prompted_masks import PromptedMasks
 from txjax.objectives.replaced_token import ReplacedToken
 from txjax.objectives.set_prediction import SetPrediction
-from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
 from txjax.objectives.token_classification import TokenClassification
@@ -49,7 +49,7 @@ __all__ = [
     "SpanCorruption",
     "Spans",
     "TokenClassification",
-    "Several",
+    "MultiTask",
     "VQReconstruction",
     "WithNextToken",
     "correct",

@@ -92,8 +92,8 @@ class Objective:
 
 def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
     """The required keys (`a`, or `a | b` for either) that are not among `keys`."""
-    given = set(keys)
-    return [need for need in needs if not given & set(need.split(" | "))]
+    present = set(keys)
+    return [need for need in needs if not present & set(need.split(" | "))]
 
 
 def check_arguments(model: Any, names: Iterable[str], objective: Objective | None = None, method: str = "") -> None:
@@ -143,28 +143,30 @@ def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
     """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source, or languages."""
     check_languages(model, data, field)
     vocab, known = data.vocab(), getattr(model, "vocab", None)
-    own, source = data.source_vocab(), getattr(model, "source_vocab", None)
+    target_vocab, source = data.source_vocab(), getattr(model, "source_vocab", None)
     if vocab is None or known is None:
         return
     if known < vocab:
-        whose = "tokens" if own is None else "target tokens"
+        whose = "tokens" if target_vocab is None else "target tokens"
         raise UserError("config.model.vocab", f"at least {vocab}, the {whose} of {field}", known)
-    if own is not None and source is None:
-        expected = f"{own}, the source tokens of {field}, whose source_tokenizer is another one"
+    if target_vocab is not None and source is None:
+        expected = f"{target_vocab}, the source tokens of {field}, whose source_tokenizer is another one"
         raise UserError("config.model.source_vocab", expected, source)
-    if source is not None and source < (own or vocab):
-        raise UserError("config.model.source_vocab", f"at least {own or vocab}, the source tokens of {field}", source)
+    if source is not None and source < (target_vocab or vocab):
+        raise UserError(
+            "config.model.source_vocab", f"at least {target_vocab or vocab}, the source tokens of {field}", source
+        )
 
 
 def check_languages(model: Any, data: Dataset, field: str = "config.data") -> None:
     """Raises UserError if the data has more languages than the model has vectors for, other ones in a part, or none."""
     known = getattr(model, "languages", None)
-    found = languages_of(data, field)
-    for names in found:
+    languages = languages_of(data, field)
+    for names in languages:
         if known is not None and known < len(names):
             expected = f"at least {len(names)}, the languages of {field}: {', '.join(names)}"
             raise UserError("config.model.languages", expected, known)
-    if known is not None and not found and data.vocab() is not None and "tokens" in data.spec():
+    if known is not None and not languages and data.vocab() is not None and "tokens" in data.spec():
         expected = f"examples with the ids of their languages, since config.model.languages is {known}"
         raise UserError(field, expected, type(data).__name__, hint="InLanguage(data, ...) gives them")
 
@@ -175,15 +177,19 @@ def languages_of(config: Any, field: str = "config") -> set[tuple[str, ...]]:
     Raises:
       UserError: two data sets have other names, or another order.
     """
-    found = {
+    paths_by_languages = {
         names: path
         for path, node in walk(config, field)
         if isinstance(names := getattr(node, "languages", None), tuple)
     }
-    if len(found) > 1:
-        one, other = list(found)[:2]
-        raise UserError(f"{found[other]}.languages", f"those of {found[one]}: {', '.join(one)}", ", ".join(other))
-    return set(found)
+    if len(paths_by_languages) > 1:
+        one, other = list(paths_by_languages)[:2]
+        raise UserError(
+            f"{paths_by_languages[other]}.languages",
+            f"those of {paths_by_languages[one]}: {', '.join(one)}",
+            ", ".join(other),
+        )
+    return set(paths_by_languages)
 
 
 def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: str) -> None:
@@ -197,10 +203,12 @@ def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: 
     special = None if tokenizer is None else tokenizer.special_ids()
     if special is None:
         return
-    if found := [i for i in ids if i not in special]:
-        what = "a token of text" if found[0] < tokenizer.vocab() else "which the tokenizer of config.data doesn't have"
+    if ordinary := [i for i in ids if i not in special]:
+        what = (
+            "a token of text" if ordinary[0] < tokenizer.vocab() else "which the tokenizer of config.data doesn't have"
+        )
         hint = "the tokenizer's special('NAME') is the id of such a token"
-        raise UserError(field, f"{needed}, which text is never encoded to", f"{found[0]}, {what}", hint=hint)
+        raise UserError(field, f"{needed}, which text is never encoded to", f"{ordinary[0]}, {what}", hint=hint)
 
 
 def check_classes(model: Any, data: Dataset) -> None:
@@ -257,22 +265,22 @@ def apply_model(
     output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=[*state, *AUX_COLLECTIONS])
     changed = dict(changed)
     sown = [_by_name(changed.pop(kind, {})) for kind in AUX_COLLECTIONS]
-    real = batch["weights"].reshape(len(batch["id"]), -1).max(1) > 0
-    losses = {name: Mean.of(values.sum(0)[:, 0], real) for name, values in sown[0].items()}
+    weighted = batch["weights"].reshape(len(batch["id"]), -1).max(1) > 0
+    losses = {name: Mean.of(values.sum(0)[:, 0], weighted) for name, values in sown[0].items()}
     metrics: dict[str, Mean] = {}
     for name, values in sown[1].items():
-        each = values.mean(0).T
-        names = [name] if len(each) == 1 else [f"{name}_{i}" for i in range(len(each))]
-        metrics |= {name: Mean.of(one, real) for name, one in zip(names, each, strict=True)}
+        by_layer = values.mean(0).T
+        names = [name] if len(by_layer) == 1 else [f"{name}_{i}" for i in range(len(by_layer))]
+        metrics |= {name: Mean.of(one, weighted) for name, one in zip(names, by_layer, strict=True)}
     return output, AuxOutputs(changed, losses, metrics)
 
 
 def _by_name(sown: PyTree) -> dict[str, jax.Array]:
     """Sown values by name: [layers B N], concatenated over all stacks."""
-    found: dict[str, list[jax.Array]] = {}
+    parts_by_name: dict[str, list[jax.Array]] = {}
     for path, values in flat_paths(sown).items():
-        found.setdefault(path.rpartition("/")[2], []).append(values.reshape(-1, *values.shape[-2:]))
-    return {name: jnp.concatenate(parts) for name, parts in found.items()}
+        parts_by_name.setdefault(path.rpartition("/")[2], []).append(values.reshape(-1, *values.shape[-2:]))
+    return {name: jnp.concatenate(parts) for name, parts in parts_by_name.items()}
 
 
 def select_keys(batch: Batch, *names: str) -> dict[str, jax.Array]:

@@ -29,7 +29,7 @@ def corners(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     return jnp.concatenate([centre - half, centre + half], -1)
 
 
-def centred(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
+def centre_boxes(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """The inverse of `corners`."""
     return jnp.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
 
@@ -46,19 +46,21 @@ def generalised_iou(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) ->
     return _ratio(intersection, union) - _ratio(around - union, around)
 
 
-def assign(costs: Float[Array, "B N Q"], real: Bool[Array, "B N"]) -> Int[Array, "B N"]:
+def assign(costs: Float[Array, "B N Q"], is_object: Bool[Array, "B N"]) -> Int[Array, "B N"]:
     """The queries of the objects, a different one for each, whose costs have the least sum (the Hungarian algorithm).
 
-    Rows that are not real get queries that are left over. No gradient flows through it.
+    Rows that are no objects get queries that are left over. No gradient flows through it.
 
     Args:
       costs: of each object and query; what is not finite is taken as the largest number, since the algorithm would not
         end. There are at least as many queries as objects.
-      real: objects that are not padding.
+      is_object: rows that are not padding.
     """
     assert costs.shape[2] >= costs.shape[1], "more objects than queries"
     # Rows of equal costs don't change which queries are best for the others.
-    whole = jax.lax.stop_gradient(jnp.where(real[..., None], jnp.nan_to_num(costs, nan=LARGEST, posinf=LARGEST), 0.0))
+    whole = jax.lax.stop_gradient(
+        jnp.where(is_object[..., None], jnp.nan_to_num(costs, nan=LARGEST, posinf=LARGEST), 0.0)
+    )
 
     def queries(costs: jax.Array) -> jax.Array:
         rows, columns = optax.assignment.hungarian_algorithm(costs)

@@ -73,10 +73,13 @@ def interact(
     embedded = model.embed_image(image, train)
     target = in_resolution(masks, *(model.finer * side for side in embedded.shape[1:3]))
     points, labels = first(target)
-    (batch, objects, given), rounds = labels.shape, clicked.shape[1]
+    batch, objects, prompt_count = labels.shape
+    rounds = clicked.shape[1]
     points = jnp.concatenate([points, jnp.zeros((batch, objects, rounds, 2), points.dtype)], 2)
     labels = jnp.concatenate([labels, jnp.full((batch, objects, rounds), IGNORED, labels.dtype)], 2)
-    begun = answer(model.predict(embedded, points[:, :, :given], labels[:, :, :given], None, train), slice(1, None))
+    begun = answer(
+        model.predict(embedded, points[:, :, :prompt_count], labels[:, :, :prompt_count], None, train), slice(1, None)
+    )
     if not rounds:
         return Answers(target, begun, None, (points, labels))
 
@@ -84,11 +87,11 @@ def interact(
         (points, labels), mask = state
         place, label = click(number, mask > 0, target)
         label = jnp.where(jax.lax.dynamic_index_in_dim(clicked, number - 1, 1)[..., None], label, IGNORED)
-        slot = given + number - 1
+        slot = prompt_count + number - 1
         points = jax.lax.dynamic_update_slice_in_dim(points, place, slot, 2)
         labels = jax.lax.dynamic_update_slice_in_dim(labels, label.astype(labels.dtype), slot, 2)
-        found = answer(model.predict(embedded, points, labels, mask, train), slice(0, 1))
-        return ((points, labels), found.mask), found
+        answers = answer(model.predict(embedded, points, labels, mask, train), slice(0, 1))
+        return ((points, labels), answers.mask), answers
 
     state = (points, labels), begun.mask
     (points, _), later = loop(model, again, state, jnp.arange(1, rounds + 1), remat_policy(model.stack.remat))  # type: ignore[assignment]
@@ -115,15 +118,15 @@ def random_click(keys: jax.Array, region: Mask, target: Mask) -> Points:
       target: the objects, which say whether the click is on one.
     """
     region = jnp.where(region.any((2, 3), keepdims=True), region, target)
-    drawn = jax.vmap(lambda key: jax.random.uniform(key, region.shape[1:]))(keys)
-    return _at(jnp.where(region, drawn, -1.0), target)
+    uniform = jax.vmap(lambda key: jax.random.uniform(key, region.shape[1:]))(keys)
+    return _click_at_highest(jnp.where(region, uniform, -1.0), target)
 
 
 def central_click(region: Mask, target: Mask) -> Points:
     """The place of the region that is farthest from all outside it; no point where the region is empty."""
     flat = region.reshape(-1, *region.shape[2:])
     depth = jax.lax.map(squared_depth, flat).reshape(region.shape)
-    points, labels = _at(depth, target)
+    points, labels = _click_at_highest(depth, target)
     return points, jnp.where(region.any((2, 3))[:, :, None], labels, NO_POINT)
 
 
@@ -139,7 +142,7 @@ def squared_depth(region: Bool[Array, "H W"]) -> Float[Array, "H W"]:
     return nearest[1:-1, 1:-1]
 
 
-def _at(scores: Float[Array, "B N H W"], target: Mask) -> Points:
+def _click_at_highest(scores: Float[Array, "B N H W"], target: Mask) -> Points:
     """The centre of the place of the highest score, labelled 1 on the object, 0 off it."""
     *lead, height, width = scores.shape
     best = scores.reshape(*lead, -1).argmax(-1)

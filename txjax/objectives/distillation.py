@@ -12,7 +12,7 @@ from txjax.data.loading.limits import size_of
 from txjax.nn import Encoded, Logits, Teacher, WithEncoded
 from txjax.objectives.base import Objective, check_arguments
 from txjax.objectives.frozen_variables import join, split, with_state
-from txjax.objectives.several import Several
+from txjax.objectives.multi_task import MultiTask
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
 
 PREFIX = "teacher"
@@ -65,8 +65,8 @@ class Distillation(Objective):
         try:
             self.objective.check(model, data)
         except UserError as error:
-            raise error.inside("objective.objective", "objective") from None
-        if isinstance(self.objective, Several | Distillation):
+            raise error.with_path("objective.objective", "objective") from None
+        if isinstance(self.objective, MultiTask | Distillation):
             expected = "an objective that calls the model once, such as MaskedToken"
             raise UserError("objective.objective", expected, type(self.objective).__name__)
         if not callable(getattr(self.teacher, "init", None)):
@@ -95,7 +95,7 @@ class Distillation(Objective):
         try:
             teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
         except UserError as error:
-            raise error.inside("config.objective.teacher", "config.model") from None
+            raise error.with_path("config.objective.teacher", "config.model") from None
         return join(student, teacher)
 
     def check_model(self, model: Any, batch: Batch) -> None:
@@ -106,34 +106,36 @@ class Distillation(Objective):
         try:
             check_arguments(self.teacher, [*self.objective.inputs(batch), *self.objective.arguments, "train"], self)
         except UserError as error:
-            raise error.inside("config.objective.teacher", "config.model") from None
+            raise error.with_path("config.objective.teacher", "config.model") from None
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        own, others = split(variables, PREFIX)
+        student_variables, others = split(variables, PREFIX)
         student = _Recorded(model) if train else model
-        seen = with_state(self.objective(student, own, batch, key, train), others)
+        student_output = with_state(self.objective(student, student_variables, batch, key, train), others)
         if not isinstance(student, _Recorded):
-            return seen
-        losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in seen.losses.items()}
+            return student_output
+        losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in student_output.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
-        found: Any = teacher.apply(others, **student.inputs, train=False)
-        output, encoded = found
+        teacher_output: Any = teacher.apply(others, **student.inputs, train=False)
+        output, encoded = teacher_output
         if is_on(self.soft_targets):
-            ours, theirs = (_logits(each) for each in (student.output, output))
+            ours, theirs = (_logits(x) for x in (student.output, output))
             values = self.soft_targets * self._divergence(ours, theirs)
             losses["soft_targets"] = Mean.of(values, _weights(batch, values))
         if is_on(self.hidden_states):
             values = self.hidden_states * (1 - cosine(student.encoded.features, encoded.features))
             losses["hidden_states"] = Mean.of(values, _weights(batch, values, student.encoded))
-        return ObjectiveOutput(losses, seen.metrics, seen.model_state)
+        return ObjectiveOutput(losses, student_output.metrics, student_output.model_state)
 
     def _divergence(self, student: Logits, teacher: Logits) -> Float[Array, "*batch"]:
         """T^2 KL(teacher, student) at each position, in nats."""
 
         def divergence(logits: jax.Array, features: jax.Array) -> jax.Array:
             targets = dataclasses.replace(teacher, features=features).dense()
-            targets, found = (jax.nn.log_softmax(x.astype(jnp.float32) / self.temperature) for x in (targets, logits))
-            return self.temperature**2 * jnp.sum(jnp.exp(targets) * (targets - found), -1)
+            targets, log_probs = (
+                jax.nn.log_softmax(x.astype(jnp.float32) / self.temperature) for x in (targets, logits)
+            )
+            return self.temperature**2 * jnp.sum(jnp.exp(targets) * (targets - log_probs), -1)
 
         return student.reduce(divergence, teacher.features, chunk=self.chunk)
 
@@ -165,8 +167,9 @@ class _Recorded:
         return getattr(self._model, name)
 
     def apply(self, variables: PyTree, *, train: bool, rngs: Any, mutable: Any, **inputs: Any) -> tuple[Any, PyTree]:
-        found, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
-        self.inputs, (self.output, self.encoded) = inputs, found
+        result, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
+        self.inputs = inputs
+        self.output, self.encoded = result
         return self.output, changed
 
 

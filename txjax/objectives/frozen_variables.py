@@ -8,13 +8,13 @@ from txjax.types import ObjectiveOutput, PyTree
 
 def split(variables: PyTree, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The variables of the run's model, and those below the prefix, which stays; both by collection."""
-    own = {kind: {k: v for k, v in tree.items() if k != prefix} for kind, tree in variables.items()}
-    return own, {kind: {prefix: tree[prefix]} for kind, tree in variables.items() if prefix in tree}
+    model_variables = {kind: {k: v for k, v in tree.items() if k != prefix} for kind, tree in variables.items()}
+    return model_variables, {kind: {prefix: tree[prefix]} for kind, tree in variables.items() if prefix in tree}
 
 
-def join(own: PyTree, others: PyTree) -> dict[str, Any]:
+def join(model_variables: PyTree, others: PyTree) -> dict[str, Any]:
     """The inverse of `split`."""
-    return {kind: own.get(kind, {}) | others.get(kind, {}) for kind in {**own, **others}}
+    return {kind: model_variables.get(kind, {}) | others.get(kind, {}) for kind in {**model_variables, **others}}
 
 
 def with_state(output: ObjectiveOutput, others: PyTree) -> ObjectiveOutput:

@@ -17,7 +17,7 @@ Sums = tuple[dict[str, Mean], dict[str, Mean]]
 def cross_entropy(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
     """-log softmax(logits)[target] in nats, float32."""
     logits = logits.astype(jnp.float32)
-    return jax.nn.logsumexp(logits, axis=-1) - _chosen(logits, targets)
+    return jax.nn.logsumexp(logits, axis=-1) - _target_logits(logits, targets)
 
 
 def correct(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
@@ -25,7 +25,7 @@ def correct(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> 
     return (jnp.argmax(logits, -1) == targets).astype(jnp.float32)
 
 
-def _chosen(logits: jax.Array, targets: jax.Array) -> jax.Array:
+def _target_logits(logits: jax.Array, targets: jax.Array) -> jax.Array:
     return jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
 
 
@@ -81,7 +81,7 @@ class CrossEntropy:
             first = values(logits, targets)
             return first if other is None else share * first + (1 - share) * values(logits, other)
 
-        log_z, chosen = jax.nn.logsumexp(logits, axis=-1), mix(_chosen)
+        log_z, chosen = jax.nn.logsumexp(logits, axis=-1), mix(_target_logits)
         parts = {name: log_z - chosen, "accuracy": mix(correct)}
         if train and is_on(self.label_smoothing):
             parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))

@@ -13,13 +13,13 @@ from txjax.objectives.patch_masks import PatchMask, RandomMask
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 
-def normalised(patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
+def normalise_patches(patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
     """Each patch less its mean, over its standard deviation (He et al. 2022, 4.1)."""
     patches = patches - patches.mean(-1, keepdims=True)
     return patches * jax.lax.rsqrt(jnp.square(patches).mean(-1, keepdims=True) + 1e-6)
 
 
-TARGETS = {"normalised": normalised, "pixels": lambda patches: patches}
+TARGETS = {"normalised": normalise_patches, "pixels": lambda patches: patches}
 
 
 @dataclasses.dataclass

@@ -69,11 +69,11 @@ class MaskedToken(Objective):
           The tokens; positions, which include all chosen ones; and which of these positions are chosen.
         """
         choose, act, replace = jax.random.split(key, 3)
-        real = weights > 0
-        count = jnp.maximum(1, jnp.round(self.rate * real.sum())).astype(jnp.int32)
+        mask = weights > 0
+        count = jnp.maximum(1, jnp.round(self.rate * mask.sum())).astype(jnp.int32)
         most = max(1, math.ceil(self.rate * len(tokens)))  # never below `count`, however either is rounded
-        positions = jnp.argsort(jnp.where(real, jax.random.uniform(choose, tokens.shape), 2.0))[:most].astype(jnp.int32)
-        chosen = (jnp.arange(most) < count) & real[positions]
+        positions = jnp.argsort(jnp.where(mask, jax.random.uniform(choose, tokens.shape), 2.0))[:most].astype(jnp.int32)
+        chosen = (jnp.arange(most) < count) & mask[positions]
         action = jax.random.uniform(act, tokens.shape)
         other = jax.random.randint(replace, tokens.shape, 0, self.vocab, tokens.dtype)
         hidden = jnp.where(action < self.mask, self.mask_id, jnp.where(action < self.mask + self.random, other, tokens))
@@ -93,10 +93,10 @@ class MaskedToken(Objective):
         losses, metrics = self.loss("masked_token", logits, targets, weights * chosen, train)
         if "next_sentence" in batch:
             follows, known = batch["next_sentence"], batch["next_sentence"] >= 0
-            real = known & (batch["weights"].max(-1) > 0)
+            weighted = known & (batch["weights"].max(-1) > 0)
             follows = follows * known
-            losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)
-            metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), real)
+            losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), weighted)
+            metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), weighted)
         return aux.outcome(losses, metrics)
 
 

@@ -84,12 +84,12 @@ class MaskedVisualTokens(Objective):
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of both models; the run's own are drawn as without a tokenizer."""
-        own = super().init(model, rngs, batch)
+        model_variables = super().init(model, rngs, batch)
         try:
-            drawn = self.tokenizer.init(rngs, batch["image"])
+            tokenizer_variables = self.tokenizer.init(rngs, batch["image"])
         except UserError as error:
-            raise error.inside("config.objective.tokenizer", "config.model") from None
-        return join(own, {kind: {PREFIX: tree} for kind, tree in drawn.items()})
+            raise error.with_path("config.objective.tokenizer", "config.model") from None
+        return join(model_variables, {kind: {PREFIX: tree} for kind, tree in tokenizer_variables.items()})
 
     def encode(self, variables: PyTree, image: Float[Array, "B H W C"]) -> Int[Array, "B N"]:
         """The tokens of images, int32, row by row."""
@@ -102,9 +102,9 @@ class MaskedVisualTokens(Objective):
         return self._tokenizer(variables, "decode", tokens=tokens.reshape(len(tokens), *grid))
 
     def _tokenizer(self, variables: PyTree, method: str, **inputs: jax.Array) -> jax.Array:
-        own = {kind: tree[PREFIX] for kind, tree in split(variables, PREFIX)[1].items()}
-        found: jax.Array = self.tokenizer.apply(own, **inputs, method=method)
-        return found
+        tokenizer_variables = {kind: tree[PREFIX] for kind, tree in split(variables, PREFIX)[1].items()}
+        tokenizer_output: jax.Array = self.tokenizer.apply(tokenizer_variables, **inputs, method=method)
+        return tokenizer_output
 
     def hide(self, key: jax.Array, count: int) -> Bool[Array, "N"]:
         """Which of an image's `count` tokens are masked: at least one."""
@@ -114,11 +114,11 @@ class MaskedVisualTokens(Objective):
         return ranks < jnp.maximum(jnp.ceil(share * count), 1)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        own, others = split(variables, PREFIX)
+        model_variables, others = split(variables, PREFIX)
         tokens = self.encode(variables, batch["image"])
         hidden = jax.vmap(lambda key: self.hide(key, tokens.shape[1]))(example_keys(key, batch))
         inputs = self.sequence(jnp.where(hidden, self.mask_id, tokens), batch["label"])
-        output, aux = apply_model(model, own, inputs, batch, key, train)
+        output, aux = apply_model(model, model_variables, inputs, batch, key, train)
         self.check_output(model, output, batch)
         weights = hidden * batch["weights"][:, None]
         losses, metrics = self.loss("masked_visual_token", self.of_codes(output), tokens, weights, train)

@@ -31,8 +31,8 @@ class MultipleChoice(Objective):
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The rows of all choices, [B O L] -> [B*O L]."""
-        given = {key: batch[f"choice_{key}"] for key in _ROWS if f"choice_{key}" in batch}
-        return {key: x.reshape(-1, x.shape[-1]) for key, x in given.items()}
+        choices = {key: batch[f"choice_{key}"] for key in _ROWS if f"choice_{key}" in batch}
+        return {key: x.reshape(-1, x.shape[-1]) for key, x in choices.items()}
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         if getattr(output, "shape", ())[1:] != (1,):

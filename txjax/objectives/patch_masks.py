@@ -70,14 +70,14 @@ class BlockMask(PatchMask):
         shape = jnp.exp(jnp.log(self.ratio[0]) + shape * jnp.log(self.ratio[1] / self.ratio[0]))
         height = jnp.clip(jnp.round(jnp.sqrt(size * shape)), 1, rows)
         width = jnp.clip(jnp.round(jnp.sqrt(size / shape)), 1, columns)
-        in_rows = _between(jnp.arange(rows), jnp.floor(top * (rows - height + 1)), height)
-        in_columns = _between(jnp.arange(columns), jnp.floor(left * (columns - width + 1)), width)
+        in_rows = _is_between(jnp.arange(rows), jnp.floor(top * (rows - height + 1)), height)
+        in_columns = _is_between(jnp.arange(columns), jnp.floor(left * (columns - width + 1)), width)
         inside = (in_rows[:, :, None] & in_columns[:, None, :]).reshape(self.blocks, -1)
         first = jnp.where(inside.any(0), inside.argmax(0), self.blocks)  # the block that hides a patch
         return jnp.argsort(-(first + draw[4 * self.blocks :]))
 
 
-def _between(index: jax.Array, start: jax.Array, length: jax.Array) -> jax.Array:
+def _is_between(index: jax.Array, start: jax.Array, length: jax.Array) -> jax.Array:
     """bool [blocks I]: whether each of the indices [I] is one of `length` [blocks] from `start` [blocks] on."""
-    found: jax.Array = (index[None] >= start[:, None]) & (index[None] < (start + length)[:, None])
-    return found
+    is_between: jax.Array = (index[None] >= start[:, None]) & (index[None] < (start + length)[:, None])
+    return is_between

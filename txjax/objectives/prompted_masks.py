@@ -77,7 +77,7 @@ class PromptedMasks(Objective):
         points = jnp.where(boxed[..., None], corners.reshape(point.shape[:2] + (2, 2)), clicked[0])
         return points, jnp.where(boxed, jnp.asarray(CORNERS, jnp.int32)[None, None], clicked[1])
 
-    def clicked(self, keys: jax.Array) -> jax.Array:
+    def has_click(self, keys: jax.Array) -> jax.Array:
         """Whether each round after the first one has a new prompt, of B examples: bool [B R]."""
         free, last = self.clicks - 1 + max(self.refinements - 1, 0), min(self.refinements, 1)
         order = jax.vmap(lambda key: jax.random.permutation(key, free))(keys)
@@ -87,33 +87,36 @@ class PromptedMasks(Objective):
         keys = example_keys(key, batch)
         of_prompts, of_clicks, of_rounds = (jax.vmap(jax.random.fold_in, (0, None))(keys, i) for i in range(3))
 
-        def click(number: jax.Array, seen: jax.Array, target: jax.Array) -> Points:
-            return random_click(jax.vmap(jax.random.fold_in, (0, None))(of_clicks, number), seen ^ target, target)
+        def click(number: jax.Array, predicted: jax.Array, target: jax.Array) -> Points:
+            return random_click(jax.vmap(jax.random.fold_in, (0, None))(of_clicks, number), predicted ^ target, target)
 
         def rounds(model: Any, image: jax.Array, train: bool) -> Answers:
             first = functools.partial(self.first, of_prompts, boxes=batch["boxes"])
-            return interact(model, image, batch["masks"], first, click, self.clicked(of_rounds), train)
+            return interact(model, image, batch["masks"], first, click, self.has_click(of_rounds), train)
 
-        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
-        real = (batch["box_labels"] >= 0) & found.target.any((2, 3))
-        weights = real * batch["weights"][:, None]
-        sums, count = self.terms(found.first.logits, found.first.ious, found.target), 1
-        if found.later is not None:
-            later = jax.vmap(self.terms, (0, 0, None))(found.later.logits, found.later.ious, found.target)
-            sums, count = jax.tree.map(lambda one, others: one + others.sum(0), sums, later), 1 + len(found.later.ious)
+        answers, aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
+        is_object = (batch["box_labels"] >= 0) & answers.target.any((2, 3))
+        weights = is_object * batch["weights"][:, None]
+        sums, count = self.terms(answers.first.logits, answers.first.ious, answers.target), 1
+        if answers.later is not None:
+            later = jax.vmap(self.terms, (0, 0, None))(answers.later.logits, answers.later.ious, answers.target)
+            sums, count = (
+                jax.tree.map(lambda one, others: one + others.sum(0), sums, later),
+                1 + len(answers.later.ious),
+            )
         losses = {
             name: Mean.of(factor * x / count, weights)
             for name, factor, x in zip(LOSSES, (self.focal, self.dice, self.iou), sums, strict=True)
         }
-        masks = found.masks()
-        ious = {"iou_first": mask_iou(masks[0] > 0, found.target), "iou": mask_iou(masks[-1] > 0, found.target)}
+        masks = answers.masks()
+        ious = {"iou_first": mask_iou(masks[0] > 0, answers.target), "iou": mask_iou(masks[-1] > 0, answers.target)}
         return aux.outcome(losses, {name: Mean.of(iou, weights) for name, iou in ious.items()})
 
     def terms(self, logits: jax.Array, ious: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Focal and dice loss of the best of M masks, the mean squared error of their predicted IoUs, [B N] each."""
         whole = jnp.broadcast_to(target[:, :, None], logits.shape)
-        each = focal(logits, whole), dice(logits, whole)
-        best = (self.focal * each[0] + self.dice * each[1]).argmin(2)[:, :, None]
+        losses_of_masks = focal(logits, whole), dice(logits, whole)
+        best = (self.focal * losses_of_masks[0] + self.dice * losses_of_masks[1]).argmin(2)[:, :, None]
         error = jnp.square(ious - mask_iou(logits > 0, whole)).mean(2)
-        first, second = (jnp.take_along_axis(values, best, 2)[:, :, 0] for values in each)
+        first, second = (jnp.take_along_axis(values, best, 2)[:, :, 0] for values in losses_of_masks)
         return first, second, error

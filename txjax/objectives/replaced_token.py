@@ -56,18 +56,18 @@ class ReplacedToken(MaskedToken):
         inputs = self.inputs(batch) | {"tokens": masked, "replace": replace}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, output, batch)
-        predicted, seen, scores = output
-        targets, own = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
-        losses, metrics = self.loss("masked_token", predicted.take(positions), targets, own * chosen, train)
-        replaced, found = seen != tokens, scores > 0
+        predicted, corrupted, scores = output
+        targets, chosen_weights = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
+        losses, metrics = self.loss("masked_token", predicted.take(positions), targets, chosen_weights * chosen, train)
+        replaced, detected_replaced = corrupted != tokens, scores > 0
         detected = Mean.of(jax.nn.softplus(scores) - scores * replaced, weights)
         losses["replaced_token"] = Mean(self.weight * detected.total, detected.count)
         metrics |= {
             "replaced": Mean.of(replaced, weights),
-            "replaced_accuracy": Mean.of(found == replaced, weights),
-            "replaced_recall": Mean.of(found, weights * replaced),
-            "replaced_precision": Mean.of(replaced, weights * found),
-            "replaced_auc": ranked(scores, replaced, weights > 0),
+            "replaced_accuracy": Mean.of(detected_replaced == replaced, weights),
+            "replaced_recall": Mean.of(detected_replaced, weights * replaced),
+            "replaced_precision": Mean.of(replaced, weights * detected_replaced),
+            "replaced_auc": pairwise_auc(scores, replaced, weights > 0),
         }
         return aux.outcome(losses, metrics)
 
@@ -80,12 +80,12 @@ def fill(
     scores: Float[Array, "P V"],
 ) -> Int[Array, "L"]:
     """One example's tokens, with samples of softmax(scores) at the chosen ones of these positions."""
-    drawn = jax.random.categorical(key, scores).astype(tokens.dtype)
-    return tokens.at[positions].set(jnp.where(chosen, drawn, tokens[positions]), unique_indices=True)
+    samples = jax.random.categorical(key, scores).astype(tokens.dtype)
+    return tokens.at[positions].set(jnp.where(chosen, samples, tokens[positions]), unique_indices=True)
 
 
-def ranked(scores: Float[Array, "B L"], positive: Bool[Array, "B L"], real: Bool[Array, "B L"]) -> Mean:
+def pairwise_auc(scores: Float[Array, "B L"], positive: Bool[Array, "B L"], mask: Bool[Array, "B L"]) -> Mean:
     """Over the pairs of a positive and a negative of a row: whether the positive has the higher score; 0.5 if equal."""
     difference = scores[:, :, None] - scores[:, None, :]
-    pairs = (real & positive)[:, :, None] & (real & ~positive)[:, None, :]
+    pairs = (mask & positive)[:, :, None] & (mask & ~positive)[:, None, :]
     return Mean.of((jnp.sign(difference) + 1) / 2, pairs)

@@ -25,18 +25,18 @@ class Objects:
     Attributes:
       labels: int32 [B N], any for a row of padding.
       boxes: float32 [B N 4], row and column of the centre, height, width, as fractions of the image without padding.
-      real: bool [B N], which rows are objects.
+      is_object: bool [B N], which rows are objects.
     """
 
     labels: Int[Array, "B N"]
     boxes: Float[Array, "B N 4"]
-    real: Bool[Array, "B N"]
+    is_object: Bool[Array, "B N"]
 
     @staticmethod
     def of(batch: Batch) -> "Objects":
         """From `boxes` and `box_labels`; boxes are fractions of the padded image there."""
         shown = boxes.remove_padding(batch["boxes"], batch)
-        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centred(shown), batch["box_labels"] >= 0)
+        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centre_boxes(shown), batch["box_labels"] >= 0)
 
 
 @dataclasses.dataclass
@@ -85,51 +85,51 @@ class SetPrediction(Objective):
             raise UserError("config.model", "a model of boxes, for SetPrediction", type(model).__name__, hint=hint)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
-        self.check_output(model, found, batch)
+        predictions, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        self.check_output(model, predictions, batch)
         objects, weights = Objects.of(batch), batch["weights"]
-        last = jax.tree.map(lambda x: x[-1:], found)
+        last = jax.tree.map(lambda x: x[-1:], predictions)
         losses, metrics = self.compare(last, objects, weights)
-        if train and is_on(self.auxiliary) and len(found.logits) > 1:
-            before, _ = self.compare(jax.tree.map(lambda x: x[:-1], found), objects, weights)
+        if train and is_on(self.auxiliary) and len(predictions.logits) > 1:
+            before, _ = self.compare(jax.tree.map(lambda x: x[:-1], predictions), objects, weights)
             losses |= {f"auxiliary_{name}": Mean(self.auxiliary * x.total, x.count) for name, x in before.items()}
         return aux.outcome(losses, metrics)
 
     def compare(
-        self, found: ObjectPredictions, objects: Objects, weights: Float[Array, "B"]
+        self, predictions: ObjectPredictions, objects: Objects, weights: Float[Array, "B"]
     ) -> tuple[dict[str, Mean], dict[str, Mean]]:
         """The losses of all layers, each a sum over the layers, and the metrics of the last one."""
-        layers, batch, queries, classes = found.logits.shape
-        chosen = self.match(found, objects)
-        each, layer = jnp.arange(batch)[None, :, None], jnp.arange(layers)[:, None, None]
+        layers, batch, queries, classes = predictions.logits.shape
+        chosen = self.match(predictions, objects)
+        example, layer = jnp.arange(batch)[None, :, None], jnp.arange(layers)[:, None, None]
         empty = jnp.full((layers, batch, queries), classes - 1, jnp.int32)
-        labels = empty.at[layer, each, chosen].set(jnp.where(objects.real, objects.labels, classes - 1)[None])
-        surprise = cross_entropy(found.logits, labels) * jnp.where(labels == classes - 1, self.no_object, 1.0)
-        present = objects.real.sum(1)
+        labels = empty.at[layer, example, chosen].set(jnp.where(objects.is_object, objects.labels, classes - 1)[None])
+        surprise = cross_entropy(predictions.logits, labels) * jnp.where(labels == classes - 1, self.no_object, 1.0)
+        present = objects.is_object.sum(1)
         count = (weights * (present + self.no_object * (queries - present))).sum()
-        real = objects.real * weights[:, None]
-        predicted = jnp.take_along_axis(found.boxes, chosen[..., None], axis=2)
+        object_weights = objects.is_object * weights[:, None]
+        predicted = jnp.take_along_axis(predictions.boxes, chosen[..., None], axis=2)
         real_boxes = jnp.broadcast_to(objects.boxes[None], predicted.shape)
         distance = jnp.abs(predicted - real_boxes).sum(-1)
         corners, wanted = boxes.corners(predicted), boxes.corners(real_boxes)
         apart = 1 - boxes.generalised_iou(corners, wanted)
         terms = [Mean((surprise * weights[None, :, None]).sum(), count)]
         for weight, values in ((self.box, distance), (self.giou, apart)):
-            terms.append(Mean((weight * values * real[None]).sum(), real.sum()))
-        rows = jnp.take_along_axis(found.logits[-1], chosen[-1][..., None], axis=1)
+            terms.append(Mean((weight * values * object_weights[None]).sum(), object_weights.sum()))
+        rows = jnp.take_along_axis(predictions.logits[-1], chosen[-1][..., None], axis=1)
         metrics = {"class_accuracy": correct(rows, objects.labels), "iou": boxes.iou(corners[-1], wanted[-1])}
-        return dict(zip(_TERMS, terms, strict=True)), {name: Mean.of(x, real) for name, x in metrics.items()}
+        return dict(zip(_TERMS, terms, strict=True)), {name: Mean.of(x, object_weights) for name, x in metrics.items()}
 
-    def match(self, found: ObjectPredictions, objects: Objects) -> Int[Array, "layers B N"]:
+    def match(self, predictions: ObjectPredictions, objects: Objects) -> Int[Array, "layers B N"]:
         """The prediction of each object, in every layer; rows of padding have some that are left over."""
-        layers, batch, queries, _ = found.logits.shape
+        layers, batch, queries, _ = predictions.logits.shape
         rows, count = layers * batch, objects.labels.shape[1]
         wanted = jnp.broadcast_to(objects.labels[None, :, None], (layers, batch, queries, count))
-        likely = jnp.take_along_axis(jax.nn.softmax(found.logits, -1), wanted, axis=-1)
-        predicted, real = jnp.broadcast_arrays(found.boxes[:, :, :, None], objects.boxes[None, :, None])
-        distance = jnp.abs(predicted - real).sum(-1)
-        overlap = boxes.generalised_iou(boxes.corners(predicted), boxes.corners(real))
+        likely = jnp.take_along_axis(jax.nn.softmax(predictions.logits, -1), wanted, axis=-1)
+        predicted, targets = jnp.broadcast_arrays(predictions.boxes[:, :, :, None], objects.boxes[None, :, None])
+        distance = jnp.abs(predicted - targets).sum(-1)
+        overlap = boxes.generalised_iou(boxes.corners(predicted), boxes.corners(targets))
         costs = self.box * distance - likely - self.giou * overlap
-        every = jnp.broadcast_to(objects.real[None], (layers, batch, count)).reshape(rows, count)
+        every = jnp.broadcast_to(objects.is_object[None], (layers, batch, count)).reshape(rows, count)
         chosen = boxes.assign(costs.swapaxes(2, 3).reshape(rows, count, queries), every)
         return chosen.reshape(layers, batch, count)

@@ -112,7 +112,8 @@ class SpanCorruption(Objective):
         """One example's source and target, and which of their tokens are not padding. S and T depend on L alone."""
         length, at = len(tokens), jnp.arange(len(tokens), dtype=jnp.int32)
         cut_of, spans_of = self.counts(length)
-        most, (longest, size) = int(spans_of.max()), self.lengths(length)
+        most = int(spans_of.max())
+        longest, size = self.lengths(length)
         count = (weights > 0).sum()
         cut, spans = jnp.asarray(cut_of)[count], jnp.asarray(spans_of)[count]
 
@@ -133,18 +134,18 @@ class SpanCorruption(Objective):
         sentinel = jnp.where(number < spans, jnp.cumsum(cut_parts) - cut_parts + number, size)
         target = jnp.zeros(size, jnp.int32).at[place].set(tokens, mode="drop")
         target = target.at[sentinel].set(self.sentinel_id - number, mode="drop").at[cut + spans].set(self.end_id)
-        given, real = (jnp.arange(n) <= last for n, last in ((longest, stays.sum()), (size, cut + spans)))
-        return source, given & (count > 0), target, real & (count > 0)
+        source_mask, target_mask = (jnp.arange(n) <= last for n, last in ((longest, stays.sum()), (size, cut + spans)))
+        return source, source_mask & (count > 0), target, target_mask & (count > 0)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         corrupt = jax.vmap(self.corrupt)
-        source, given, target, real = corrupt(example_keys(key, batch), batch["tokens"], batch["weights"])
+        source, source_mask, target, target_mask = corrupt(example_keys(key, batch), batch["tokens"], batch["weights"])
         shifted = jnp.pad(target, ((0, 0), (1, 0)), constant_values=self.start_id)[:, :-1]
-        inputs = {"source_tokens": source, "source_segments": given.astype(jnp.int32)}
-        inputs |= {"tokens": shifted, "segments": real.astype(jnp.int32)}
+        inputs = {"source_tokens": source, "source_segments": source_mask.astype(jnp.int32)}
+        inputs |= {"tokens": shifted, "segments": target_mask.astype(jnp.int32)}
         logits, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, logits, batch)
-        losses, metrics = self.loss("span_corruption", logits, target, real.astype(jnp.float32), train)
+        losses, metrics = self.loss("span_corruption", logits, target, target_mask.astype(jnp.float32), train)
         return aux.outcome(losses, metrics)
 
 

@@ -50,13 +50,13 @@ class VQReconstruction(Objective):
             raise UserError("config.model", expected, type(model).__name__)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
-        self.check_output(model, found, batch)
+        output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        self.check_output(model, output, batch)
         still = jax.lax.stop_gradient
         terms = {
-            "reconstruction": ERRORS[self.error](found.image - batch["image"].astype(jnp.float32)),
-            "codebook": self.codebook * jnp.square(still(found.features) - found.codes),
-            "commitment": self.commitment * jnp.square(found.features - still(found.codes)),
+            "reconstruction": ERRORS[self.error](output.image - batch["image"].astype(jnp.float32)),
+            "codebook": self.codebook * jnp.square(still(output.features) - output.codes),
+            "commitment": self.commitment * jnp.square(output.features - still(output.codes)),
         }
         return aux.outcome({name: Mean.of(each_mean(x), batch["weights"]) for name, x in terms.items()}, {})
 

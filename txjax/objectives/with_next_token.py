@@ -63,14 +63,14 @@ class WithNextToken(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         outputs, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         self.check_output(model, outputs, batch)
-        batches = {TASK: batch, TEXT: batch | _shifted(batch)}
-        seen = {
+        batches = {TASK: batch, TEXT: batch | _shift_tokens(batch)}
+        by_part = {
             name: part(_Called(outputs[name]), variables, batches[name], key, train)
             for name, part in self.tasks.items()
         }
-        text = {name: Mean(self.weight * mean.total, mean.count) for name, mean in seen[TEXT].losses.items()}
-        metrics = seen[TASK].metrics | {f"text_{name}": mean for name, mean in seen[TEXT].metrics.items()}
-        return aux.outcome(seen[TASK].losses | text, metrics)
+        text = {name: Mean(self.weight * mean.total, mean.count) for name, mean in by_part[TEXT].losses.items()}
+        metrics = by_part[TASK].metrics | {f"text_{name}": mean for name, mean in by_part[TEXT].metrics.items()}
+        return aux.outcome(by_part[TASK].losses | text, metrics)
 
 
 class _Called:
@@ -83,7 +83,7 @@ class _Called:
         return self.output if mutable is False else (self.output, {})
 
 
-def _shifted(batch: Batch) -> Batch:
+def _shift_tokens(batch: Batch) -> Batch:
     """The next tokens of each row and their weights: within one segment, in examples that have weight."""
     tokens, segments = batch["tokens"], batch["segments"]
     following, of = (jnp.pad(x[:, 1:], ((0, 0), (0, 1))) for x in (tokens, segments))

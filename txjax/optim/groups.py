@@ -107,13 +107,13 @@ def assign(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
 
 def _cover(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
     matches = {path: [group for group in groups if group.matches(path)] for path in paths}
-    bare = [path for path, found in matches.items() if not found]
+    bare = [path for path, matching in matches.items() if not matching]
     if bare:
         raise UserError(FIELD, "a group for every parameter", hint=f"no pattern matches {join_names(bare, 3)}")
-    double = [path for path, found in matches.items() if len(found) > 1]
+    double = [path for path, matching in matches.items() if len(matching) > 1]
     if double:
         patterns = " and ".join(repr(group.pattern) for group in matches[double[0]])
         raise UserError(
             FIELD, "one group a parameter", hint=f"{patterns} all match {join_names(double, 3)}: narrow them"
         )
-    return {path: found[0] for path, found in matches.items()}
+    return {path: matching[0] for path, matching in matches.items()}

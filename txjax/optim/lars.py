@@ -24,9 +24,11 @@ def scale_by_trust(axes: PyTree, trust: float) -> optax.GradientTransformation:
     def one_layer(u: jax.Array, p: jax.Array) -> jax.Array:
         return ratio.update(u, ratio.init(p), p)[0]
 
-    def scaled(path: tuple[Any, ...], u: jax.Array, p: jax.Array, names: Axes) -> jax.Array:
+    def scale_update(path: tuple[Any, ...], u: jax.Array, p: jax.Array, names: Axes) -> jax.Array:
         if matrix(names) is None or path_name(path).endswith("bias"):
             return u
         return over_layers(one_layer, names)(u, p)
 
-    return optax.stateless(lambda updates, params: jax.tree_util.tree_map_with_path(scaled, updates, params, axes))
+    return optax.stateless(
+        lambda updates, params: jax.tree_util.tree_map_with_path(scale_update, updates, params, axes)
+    )

@@ -77,8 +77,8 @@ def steps_below_head(
 
 def _kind(path: str) -> int:
     """The number of a parameter's layer in its period; 0 without periods."""
-    found = re.search(rf"(^|/){KIND}(\d+)/", path)
-    return int(found[2]) if found else 0
+    layer_kind = re.search(rf"(^|/){KIND}(\d+)/", path)
+    return int(layer_kind[2]) if layer_kind else 0
 
 
 def _stack(path: str) -> str:

@@ -36,7 +36,7 @@ def matrix(axes: Axes) -> Matrix | None:
     An array of several dimensions without inputs (the bias of several heads) counts as a matrix to its last one.
     """
     cut = axes.inputs or -1
-    return Matrix(axes.own[:cut], axes.own[cut:]) if len(axes.own) > 1 else None
+    return Matrix(axes.uncopied_dims[:cut], axes.uncopied_dims[cut:]) if len(axes.uncopied_dims) > 1 else None
 
 
 def rms(x: Float[Array, "..."], dims: tuple[int, ...]) -> Float[Array, "..."]:

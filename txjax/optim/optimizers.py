@@ -26,7 +26,7 @@ from txjax.optim.lars import scale_by_trust
 from txjax.optim.layer_decay import LayerDecay, steps_below_head
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
-from txjax.parametrization import RULES, Factors, Scaling, refuse, unscaled
+from txjax.parametrization import RULES, Factors, Scaling, no_scaling, refuse
 from txjax.sharding import is_axes
 from txjax.types import PyTree, UserError, config_field, path_name
 
@@ -60,7 +60,7 @@ class Optimizer:
         """The direction of descent, before decay and learning rate, given the parameters' logical axes."""
         raise NotImplementedError
 
-    def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
+    def order(self, direction: Part, decay: Part) -> tuple[Part, Part]:
         """The direction and the weight decay, in the order in which they are applied. Decoupled decay comes after."""
         return direction, decay
 
@@ -95,7 +95,7 @@ class Optimizer:
         num_steps: int,
         axes: PyTree,
         below: Mapping[str, np.ndarray] | None = None,
-        scaling: Callable[[str], Scaling | None] = unscaled,
+        scaling: Callable[[str], Scaling | None] = no_scaling,
     ) -> optax.GradientTransformation:
         """The transformation for a run.
 
@@ -116,7 +116,7 @@ class Optimizer:
             )
 
         def factors(path: str, names: Axes) -> Factors:
-            if (own := scaling(path)) is None:
+            if (sizes := scaling(path)) is None:
                 return Factors()
             if self.rule is None:
                 raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
@@ -124,7 +124,7 @@ class Optimizer:
                 expected = f"names of the axes of {path}, from which its factors follow"
                 hint = "nn.Linear, nn.Conv, nn.Embed and nn.parameter state them"
                 raise UserError("config.model.parametrization", expected, tuple(names), hint=hint)
-            return own.factors(names, RULES[self.rule])
+            return sizes.factors(names, RULES[self.rule])
 
         def rate(path: str, names: Axes) -> Any:
             factor = find(self.groups, path).lr * factors(path, names).lr
@@ -143,7 +143,7 @@ class Optimizer:
         return _in_float32(
             optax.chain(
                 optax.identity() if self.clip is None else optax.clip_by_global_norm(self.clip),
-                *self.ordered(direction, optax.stateless(add_decay)),
+                *self.order(direction, optax.stateless(add_decay)),
                 optax.stateless(scale),
                 optax.scale_by_learning_rate(self.lr(num_steps)),
             )
@@ -224,7 +224,7 @@ class LARS(SGD):
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.chain(scale_by_trust(axes, self.trust), super().direction(axes))
 
-    def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
+    def order(self, direction: Part, decay: Part) -> tuple[Part, Part]:
         return decay, direction
 
 

@@ -50,6 +50,6 @@ class Spikes:
 
         return optax.GradientTransformation(init, update)
 
-    def found(self, state: Any, norm: Float[Array, ""]) -> Bool[Array, ""]:
+    def is_spike(self, state: Any, norm: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether a gradient of this norm is a spike, given the state of a `watch`ed transformation."""
         return (state.applied >= self.window) & (norm > self.factor * jnp.median(state.norms))

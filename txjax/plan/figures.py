@@ -9,7 +9,7 @@ from flax.core import meta
 
 from txjax import backend
 from txjax.experiment import Experiment
-from txjax.flops import by_scope, count, pruned
+from txjax.flops import by_scope, count, prune_function
 from txjax.nn import parameter_sizes, stored_parts
 from txjax.train.state.counting import flops_per_step, forward_of
 from txjax.train.state.state import abstract_variables, batch_spec
@@ -52,7 +52,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
         flops=_flops(experiment, arguments),
         flops_per_step=flops_per_step(experiment, variables),
         flops_done=_flops_done(experiment, arguments),
-        kept=_kept(experiment, variables, platform),
+        kept=_kept_bytes(experiment, variables, platform),
         unit="token" if "tokens" in spec else "example",
         units=experiment.batch_size * (tokens or 1),
     )
@@ -78,28 +78,28 @@ def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tu
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     optimizer, stored = experiment.optimizer.tuning(experiment.model), {*stored_parts(flat_paths(params)).values()}
     for path, size in parameter_sizes(params).items():
-        part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
+        part = counts.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
         part["frozen" if path in stored or optimizer.frozen(path) else "trainable"] += size
-    return found
+    return counts
 
 
 def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> dict[str, int]:
-    found: collections.Counter[str] = collections.Counter()
+    flops_by_component: collections.Counter[str] = collections.Counter()
     model = type(experiment.model).__name__
     for scope, flops in by_scope(forward_of(experiment), *arguments).items():
-        found[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
-    return dict(found)
+        flops_by_component[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
+    return dict(flops_by_component)
 
 
 def _flops_done(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> int:
     gradient = jax.grad(forward_of(experiment))
-    return count(pruned(gradient) if arguments[1]["params"] else gradient, *arguments)
+    return count(prune_function(gradient) if arguments[1]["params"] else gradient, *arguments)
 
 
-def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
+def _kept_bytes(experiment: Experiment, variables: PyTree, platform: str) -> int:
     """Bytes kept for one example: the difference of two microbatches and of one, so that weights do not count."""
     examples = experiment.batch_size // experiment.microbatches
     with backend.target_platform(platform):

@@ -43,7 +43,7 @@ class Instruction:
     text: str  # its attributes
     root: bool
 
-    def called(self) -> list[str]:
+    def called_computations(self) -> list[str]:
         """Names of the computations that it calls."""
         branches = _BRANCHES.search(self.text)
         named = [name.strip().lstrip("%") for name in branches[1].split(",")] if branches else []
@@ -80,8 +80,8 @@ class Program:
             if header := _HEADER.match(line):
                 current = self.computations.setdefault(header[2], {})
                 entry = header[2] if header[1] else entry
-            elif found := _INSTRUCTION.match(line):
-                instruction = _instruction(found[2], found[3], bool(found[1]))
+            elif line_match := _INSTRUCTION.match(line):
+                instruction = _instruction(line_match[2], line_match[3], bool(line_match[1]))
                 current[instruction.name] = instruction
         self.runs: dict[str, int] = {}  # executions of each computation in one step
         self.home: dict[str, str] = {}  # the computation that contains a fused one
@@ -92,7 +92,7 @@ class Program:
         self.home[name] = home
         for instruction in self.computations[name].values():
             rounds = self._rounds(instruction) if instruction.opcode == "while" else 1
-            for called in instruction.called():
+            for called in instruction.called_computations():
                 if called in self.computations:
                     self._visit(called, called if instruction.opcode == "while" else home, times * rounds)
 
@@ -121,12 +121,12 @@ class Program:
         A collective split into a chain, to overlap with compute, counts once. Copies of one before and in a loop share
         a channel, and both count.
         """
-        found: dict[tuple[str, ...], Collective] = {}
+        by_key: dict[tuple[str, ...], Collective] = {}
         for computation, instruction in self._all():
             kind = instruction.opcode.removesuffix("-start")
             if kind not in _COLLECTIVES:
                 continue
-            devices, sent = self._sent(kind, computation, instruction)
+            devices, sent = self._sent_bytes(kind, computation, instruction)
             if devices == 1:
                 continue
             if kind == "all-reduce" and computation.startswith("all-reduce-scatter"):
@@ -135,12 +135,12 @@ class Program:
             key = (channel[1], "chain", chain[1]) if channel and chain else (instruction.name, self.home[computation])
             where = re.search(r'op_name="([^"]*)"', instruction.text)
             times = self.runs[computation]
-            if key in found:  # parts of a chain outside a loop run once, those in it in every iteration
-                times = min(times, found[key].times)
-            found[key] = Collective(kind, devices, sent, times, where[1] if where else "")
-        return list(found.values())
+            if key in by_key:  # parts of a chain outside a loop run once, those in it in every iteration
+                times = min(times, by_key[key].times)
+            by_key[key] = Collective(kind, devices, sent, times, where[1] if where else "")
+        return list(by_key.values())
 
-    def _sent(self, kind: str, computation: str, instruction: Instruction) -> tuple[int, int]:
+    def _sent_bytes(self, kind: str, computation: str, instruction: Instruction) -> tuple[int, int]:
         """The group size of a collective, and the bytes that each device sends."""
         devices = _group(instruction.text)
         if kind == "collective-permute":
@@ -162,7 +162,7 @@ class Program:
 
         Of an array that is only sliced, or updated in a slice, the slice counts. Arrays in on-chip memory do not count.
         """
-        fused = {name for _, i in self._all() if i.opcode == "fusion" for name in i.called()}
+        fused = {name for _, i in self._all() if i.opcode == "fusion" for name in i.called_computations()}
         total = 0
         for name, instruction in self._all():
             if name not in fused and instruction.opcode not in _FREE:
@@ -176,17 +176,23 @@ class Program:
         if instruction.opcode.startswith(("custom-call", "all-", "reduce-scatter", "collective", "async")):
             whole = [a for name in instruction.operands if name in inside for a in inside[name].arrays]
             return sum(a.bytes for a in (*whole, *instruction.arrays) if not a.near)
-        body = self.computations.get(next(iter(instruction.called()), ""), {}) if instruction.opcode == "fusion" else {}
+        body = (
+            self.computations.get(next(iter(instruction.called_computations()), ""), {})
+            if instruction.opcode == "fusion"
+            else {}
+        )
         parameters = {int(i.text.split(")")[0]): i for i in body.values() if i.opcode == "parameter"}
         read = 0
         for position, operand in enumerate(instruction.operands):
             if operand in inside:
-                taken = self._taken(body, parameters.get(position), instruction)
+                taken = self._sliced_bytes(body, parameters.get(position), instruction)
                 arrays = inside[operand].arrays
                 read += sum(a.bytes if taken is None else min(a.bytes, taken) for a in arrays if not a.near)
-        return read + self._written(body, instruction, inside)
+        return read + self._written_bytes(body, instruction, inside)
 
-    def _taken(self, body: dict[str, Instruction], parameter: Instruction | None, outer: Instruction) -> int | None:
+    def _sliced_bytes(
+        self, body: dict[str, Instruction], parameter: Instruction | None, outer: Instruction
+    ) -> int | None:
         """Bytes read of an operand of which only slices are read. If None, all of it is read."""
         if outer.opcode in ("dynamic-slice", "gather", "slice"):
             return sum(a.bytes for a in outer.arrays)
@@ -199,7 +205,7 @@ class Program:
             return 0  # written in place
         return None
 
-    def _written(self, body: dict[str, Instruction], outer: Instruction, inside: dict[str, Instruction]) -> int:
+    def _written_bytes(self, body: dict[str, Instruction], outer: Instruction, inside: dict[str, Instruction]) -> int:
         if outer.opcode == "dynamic-update-slice":
             return sum(a.bytes for a in inside[outer.operands[1]].arrays) if outer.operands[1] in inside else 0
         updates = [i for i in body.values() if i.opcode == "dynamic-update-slice"]

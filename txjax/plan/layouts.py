@@ -37,7 +37,7 @@ def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int
         for fsdp, tensor in itertools.product(_powers(devices), (1, 2, 4, 8))
         if devices % (fsdp * tensor) == 0
     ]
-    priced = list(_priced(load, target, meshes, least=1))
+    priced = list(_price_choices(load, target, meshes, least=1))
     candidates = sorted((choice for choice in priced if choice.plan.fits), key=_time)
     return sorted(_that_fit(load, target, candidates[: 3 * compiled], compiled), key=_time), len(priced)
 
@@ -45,12 +45,12 @@ def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int
 def remedy(load: Load, target: Target) -> Choice | None:
     """A compiled layout that fits. None if none is found. Candidates are the config's mesh with more remat and smaller
     microbatches, then FSDP over all devices: of each the first that fits by estimate, then the smallest."""
-    own, split = (
-        [choice for choice in _priced(load, target, [mesh], least=load(()).microbatches) if choice.plan.fits]
+    same_mesh, split = (
+        [choice for choice in _price_choices(load, target, [mesh], least=load(()).microbatches) if choice.plan.fits]
         for mesh in ((), ("data=1", "fsdp=-1"))
     )
-    smallest = sorted([*own, *split], key=lambda choice: choice.plan.total_bytes)
-    candidates = {choice.flags: choice for choice in [*own[:1], *split[:1], *own[-1:], *smallest[:1]]}
+    smallest = sorted([*same_mesh, *split], key=lambda choice: choice.plan.total_bytes)
+    candidates = {choice.flags: choice for choice in [*same_mesh[:1], *split[:1], *same_mesh[-1:], *smallest[:1]]}
     return next(iter(_that_fit(load, target, list(candidates.values()), 1)), None)
 
 
@@ -62,20 +62,20 @@ def plan_of(experiment: Experiment, target: Target) -> Plan:
 
 
 def _that_fit(load: Load, target: Target, choices: Sequence[Choice], wanted: int) -> list[Choice]:
-    found: list[Choice] = []
+    fitting: list[Choice] = []
     for choice in choices:
         plan = plan_of(load(choice.flags), target)
-        found += [Choice(choice.flags, plan)] if plan.fits else []
-        if len(found) == wanted:
+        fitting += [Choice(choice.flags, plan)] if plan.fits else []
+        if len(fitting) == wanted:
             break
-    return found
+    return fitting
 
 
 def _time(choice: Choice) -> float:
     return choice.plan.step_seconds
 
 
-def _priced(load: Load, target: Target, meshes: Sequence[Sequence[str]], least: int) -> Iterator[Choice]:
+def _price_choices(load: Load, target: Target, meshes: Sequence[Sequence[str]], least: int) -> Iterator[Choice]:
     """The estimates of all valid combinations, those that save the least memory first."""
     remats = {remat: (f"--config.model.stack.remat={remat}",) if remat else () for remat in _remats(load(()))}
     known: dict[str | None, Figures] = {r: figures(load(flags), target.platform) for r, flags in remats.items()}

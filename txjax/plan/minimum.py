@@ -136,7 +136,7 @@ def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: 
     ways = _ways(experiment, sizes, "length")
     numbers = sum(
         math.prod(x.shape) / x.shape[names.index("embed")] / _ways(experiment, sizes, "kv_heads")
-        for names, x in _named(layout, stack)
+        for names, x in _named_parameters(layout, stack)
         if "kv_heads" in names and "embed" in names
     )
     numbers *= stack.depth / stack.groups
@@ -146,11 +146,15 @@ def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: 
 def _experts(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: StackRecord, width: int) -> float:
     """Bytes sent by expert parallelism: tokens to experts and back, and the same for gradients."""
     ways = _ways(experiment, sizes, "experts")
-    own = [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
-    if ways == 1 or not own:
+    experts = [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
+    if ways == 1 or not experts:
         return 0.0
-    layers = sum(x.shape[0] for names, x in _named(layout, stack) if "scores" in names) * stack.depth / stack.groups
-    token = own[0].top * stack.width * width
+    layers = (
+        sum(x.shape[0] for names, x in _named_parameters(layout, stack) if "scores" in names)
+        * stack.depth
+        / stack.groups
+    )
+    token = experts[0].top * stack.width * width
     return 4 * layers * _local(experiment, sizes, stack, "batch", "length") * token * (ways - 1) / ways
 
 
@@ -166,7 +170,7 @@ def _ways(experiment: Experiment, sizes: dict[str, int], axis: str) -> int:
     return math.prod(sizes[name] for name in experiment.mesh.table().get(axis, ()))
 
 
-def _named(layout: Layout, stack: StackRecord) -> Iterator[tuple[Axes, Any]]:
+def _named_parameters(layout: Layout, stack: StackRecord) -> Iterator[tuple[Axes, Any]]:
     """Every parameter of a stack with its logical axes."""
     names = flat_paths(layout.axes, is_leaf=is_axes)
     for path, x in (*flat_paths(layout.abstract.params).items(), *flat_paths(layout.abstract.frozen).items()):

@@ -121,21 +121,21 @@ class Plan:
 
 
 def price(
-    experiment: Experiment, figures: Figures, layout: Layout, target: Target, made: Compiled | None = None
+    experiment: Experiment, figures: Figures, layout: Layout, target: Target, compiled: Compiled | None = None
 ) -> Plan:
     """The plan of a run with a layout on a target.
 
     Args:
-      made: its compiled step. If None, temporaries are an estimate, and collectives the lower bound.
+      compiled: its compiled step. If None, temporaries are an estimate, and collectives the lower bound.
     """
     mesh, devices = experiment.mesh, len(target.devices)
     share = experiment.batch_size / experiment.microbatches / mesh.num_shards("batch", devices)
     kept = round(figures.kept * share / mesh.num_shards("length", devices))
     state = state_bytes(layout, experiment)
-    program = made.program if made else None
+    program = compiled.program if compiled else None
     memory = state | {"activations, gradients (estimate)": kept + state["parameters"]}
-    if made:
-        memory = state | {"activations, temporaries": made.temporaries, "program": made.code}
+    if compiled:
+        memory = state | {"activations, temporaries": compiled.temporaries, "program": compiled.code}
     sent: collections.Counter[str] = collections.Counter()
     for collective in program.collectives() if program else ():
         sent[collective.kind] += collective.sent * collective.times
@@ -149,9 +149,9 @@ def price(
         minimum=least(experiment, layout),
         between=between_slices(experiment, layout, target.slices),
         traffic=program.memory_traffic() if program else 0,
-        attention=made.attention if made else (),
+        attention=compiled.attention if compiled else (),
         kernels=program.kernels() if program else 0,
-        compile_seconds=made.seconds if made else 0.0,
-        fits=sum(memory.values()) <= target.chip.memory and (made is None or program is not None),
+        compile_seconds=compiled.seconds if compiled else 0.0,
+        fits=sum(memory.values()) <= target.chip.memory and (compiled is None or program is not None),
         num_steps=experiment.num_steps,
     )

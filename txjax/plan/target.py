@@ -65,13 +65,13 @@ def slice_of(topology: str, slices: int = 1) -> Target:
     if family == "v4":
         how["chip_config_name"] = "megacore"  # a chip's two cores are one device
     try:
-        found = topologies.get_topology_desc(platform="tpu", topology_name=f"{family}:{shape}", **how)
+        description = topologies.get_topology_desc(platform="tpu", topology_name=f"{family}:{shape}", **how)
     except Exception as error:  # libtpu's own types, which differ between versions
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError("--topology", "a slice supported by libtpu", topology, hint=message) from None
-    chip = chip_of(found.devices[0])
-    assert chip is not None, found.devices
-    return Target(topology if slices == 1 else f"{slices} x {topology}", found.devices, "tpu", chip)
+    chip = chip_of(description.devices[0])
+    assert chip is not None, description.devices
+    return Target(topology if slices == 1 else f"{slices} x {topology}", description.devices, "tpu", chip)
 
 
 def fake(count: int, chip: str) -> Target:

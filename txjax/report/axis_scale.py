@@ -49,7 +49,7 @@ class Scale:
         marks = self._marks(self.values if len(self.values) <= FEW else self._round_numbers(), 0.02, CHARACTER)
         positions = [self.low + share * (self.high - self.low) for _, share in marks]
         room = max(LINE // len(marks), 6)
-        axes.set_xticks(positions, [text if self.numeric else wrapped(text, room) for text, _ in marks])
+        axes.set_xticks(positions, [text if self.numeric else wrap_label(text, room) for text, _ in marks])
 
     def _marks(self, ticks: Sequence[Any], apart: float, character: float) -> list[tuple[str, float]]:
         """Labels and scaled positions of ticks, the ends first, as far as they don't overlap.
@@ -75,7 +75,7 @@ class Scale:
         return ticks if len(ticks) > 2 else [low, *ticks, high]
 
 
-def wrapped(text: str, room: int) -> str:
+def wrap_label(text: str, room: int) -> str:
     """A label in lines of about so many characters, broken after brackets, commas and underscores where it can be."""
     pieces = re.split(r"(?<=[(,_=])", text)
     lines = [""]

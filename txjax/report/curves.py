@@ -53,7 +53,7 @@ DARK = Theme(
 )
 
 
-def dress(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
+def style_axes(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
     """Applies the common style: a left-aligned title (of this font size), a pale grid, one spine."""
     axes.set_title(title, loc="left", fontsize=size, fontweight="bold", color=theme.ink, pad=10)
     axes.set_facecolor(theme.paper)
@@ -103,26 +103,26 @@ def draw(runs: Sequence[Run], theme: Theme) -> Figure:
 
 def _scores(runs: Sequence[Run]) -> list[str]:
     """Names of eval metrics other than the loss and its duplicates."""
-    found = {}
+    names = {}
     for run in runs:
         for key in run.metrics():
             room, _, name = key.rpartition("/")
             if room.startswith("eval/") and name != "loss" and run.series(key) != run.series(f"{room}/loss"):
-                found[name] = True
-    return list(found)
+                names[name] = True
+    return list(names)
 
 
 def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None) -> list[Line]:
     """The lines of a metric and of the eval metrics that end in `evals`; colours are runs, or metrics of one run."""
-    found = []
+    lines = []
     for i, run in enumerate(runs):
         measured = [k for k in run.metrics() if evals and k.startswith("eval/") and k.endswith(evals)]
         for j, name in enumerate(k for k in (key, *measured) if run.series(k)[0]):
             source = name.split("/")[1 if name in measured else 0] if evals else ""
             label = f"{run.name} {source}" if len(runs) > 1 else source
             color = theme.lines[(i if len(runs) > 1 else j) % len(theme.lines)]
-            found.append(Line(*run.series(name), label.strip(), color, measured=name in measured))
-    return found
+            lines.append(Line(*run.series(name), label.strip(), color, measured=name in measured))
+    return lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Panel:
         # With many lines, training's are thin, pale and unlabelled.
         crowded = len(self.lines) > 3 and any(line.measured for line in self.lines)
         title = f"{self.title}  (thick: evaluation, thin: training)" if crowded else self.title
-        dress(axes, theme, title)
+        style_axes(axes, theme, title)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=NICE))
         axes.yaxis.set_major_locator(MaxNLocator(6 if self.inches > 3 else 4, steps=NICE))
         axes.xaxis.set_major_formatter(lambda step, _: compact(step))

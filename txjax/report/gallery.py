@@ -10,7 +10,7 @@ SHOWN = 6  # number of earlier steps shown, evenly spaced
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class Output:
     """A file that a run wrote at a step: bytes of a PNG, or a text."""
 
     step: int
@@ -30,24 +30,24 @@ class Card:
 
     title: str
     name: str
-    latest: Made
-    earlier: list[Made]
+    latest: Output
+    earlier: list[Output]
 
 
 def gallery(runs: Sequence[Run]) -> dict[str, list[Card]]:
     """The sections "Pictures", "Tables" and "Samples" of all runs; empty sections are dropped."""
-    found = {"Pictures": _cards(runs, "pictures", Path.read_bytes)}
-    found |= {kind.capitalize(): _cards(runs, kind, _text) for kind in ("tables", "samples")}
-    return {title: cards for title, cards in found.items() if cards}
+    sections = {"Pictures": _cards(runs, "pictures", Path.read_bytes)}
+    sections |= {kind.capitalize(): _cards(runs, kind, _text) for kind in ("tables", "samples")}
+    return {title: cards for title, cards in sections.items() if cards}
 
 
 def _cards(runs: Sequence[Run], kind: str, read: Callable[[Path], bytes | str]) -> list[Card]:
     cards = []
     for run in runs:
-        for name, files in run.made(kind).items():
+        for name, files in run.outputs(kind).items():
             *earlier, latest = files
-            made = [Made(step, read(files[step])) for step in (*_spread(earlier), latest)]
-            cards.append(Card(f"{run.name} {name}" if len(runs) > 1 else name, name, made[-1], made[:-1]))
+            outputs = [Output(step, read(files[step])) for step in (*_spread_steps(earlier), latest)]
+            cards.append(Card(f"{run.name} {name}" if len(runs) > 1 else name, name, outputs[-1], outputs[:-1]))
     return cards
 
 
@@ -55,7 +55,7 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace", encoding="utf-8")
 
 
-def _spread(steps: Sequence[int]) -> list[int]:
+def _spread_steps(steps: Sequence[int]) -> list[int]:
     """At most SHOWN steps, evenly spaced, including the first and the last."""
     if len(steps) <= SHOWN:
         return list(steps)

@@ -18,7 +18,7 @@ def page(title: str, plan: Plan, rows: Sequence[dict[str, Any]], facts: Sequence
     mesh = ", ".join(f"{axis} {size}" for axis, size in plan.mesh.items() if size > 1) or "one device"
     sizes = plan.bytes | {"all": plan.total_bytes}
     memory = {name: (byte_size(size), size / plan.target.chip.memory) for name, size in sizes.items()}
-    times = {name: (duration(each), each / plan.step_seconds) for name, each in plan.seconds.items()}
+    times = {name: (duration(seconds), seconds / plan.step_seconds) for name, seconds in plan.seconds.items()}
     charts = {
         f"Memory of a device, of {byte_size(plan.target.chip.memory)}": memory,
         f"Time of a step, each part alone, of {duration(plan.step_seconds)}": times,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txjax.log import Value
-from txjax.numbers import rounded
+from txjax.numbers import round_measured
 from txjax.report.gallery import gallery
 from txjax.report.render import render
 from txjax.report.runs import Run
@@ -22,7 +22,7 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
     tables = {"Differences of the configs": _differing(configs)} if len(runs) > 1 else {}
     tables |= {"Code, versions and devices": made_by}
     tables |= {"Config": configs} if len(runs) == 1 else {}
-    found = [scores(run) for run in runs]
+    scores_by_run = [scores(run) for run in runs]
     return render(
         "run.html",
         " · ".join(run.name for run in runs),
@@ -31,8 +31,11 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
         light=light,
         dark=dark,
         gallery=gallery(runs),
-        scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in found],
-        folded=[{name: rounded(x) for name, x in column.items() if name.startswith(_FOLDED)} for column in found],
+        scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in scores_by_run],
+        folded=[
+            {name: round_measured(x) for name, x in column.items() if name.startswith(_FOLDED)}
+            for column in scores_by_run
+        ],
         tables=tables,
     )
 
@@ -52,10 +55,10 @@ def scores(run: Run) -> dict[str, Value]:
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
     predicted = preregistration.score(run.workdir, last if over else {})
-    return {"step": step} | _stopped(run) | last | best | seconds | sizes | predicted
+    return {"step": step} | _stop_reason(run) | last | best | seconds | sizes | predicted
 
 
-def _stopped(run: Run) -> dict[str, Value]:
+def _stop_reason(run: Run) -> dict[str, Value]:
     """Why the run ended before its last step, if it did."""
     stop = run.config.get("stop")
     reason = from_json(stop).reason(run.rows) if stop else None

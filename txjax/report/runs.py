@@ -46,21 +46,21 @@ class Run:
         """The last value of every metric."""
         return {key: next(row[key] for row in reversed(self.rows) if key in row) for key in self.metrics()}
 
-    def made(self, kind: str) -> dict[str, dict[int, Path]]:
+    def outputs(self, kind: str) -> dict[str, dict[int, Path]]:
         """The files `KIND/NAME/STEP.*` of the run by name and step, increasing, up to the last row of its log.
 
         Links out of the workdir are skipped with a warning: they could expose any file of this machine.
         """
         end = int(self.rows[-1]["step"]) if self.rows else 0
-        found, foreign = {}, []
+        by_folder, foreign = {}, []
         for folder in sorted((self.workdir / kind).glob("*/")):
             files = {int(path.stem): path for path in folder.iterdir() if path.stem.isdecimal() and path.is_file()}
             foreign += [path for path in files.values() if leaves(path, self.workdir)]
             kept = (step for step in sorted(files) if step <= end and files[step] not in foreign)
-            found[folder.name] = {step: files[step] for step in kept}
+            by_folder[folder.name] = {step: files[step] for step in kept}
         if foreign:
             logger.warning("skipped, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign))))
-        return {name: files for name, files in found.items() if files}
+        return {name: files for name, files in by_folder.items() if files}
 
 
 def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from txjax.report.curves import LIGHT, Theme, dress
+from txjax.report.curves import LIGHT, Theme, style_axes
 from txjax.report.log_axis import label_log_axis
 from txjax.report.png import DPI, write_figure
 from txjax.scaling.envelope import Envelope, envelope, sizes_on
@@ -27,14 +27,14 @@ DRAWN = 200  # bootstrap laws used for a band
 
 def write(study: Study, folder: Path, theme: Theme = LIGHT) -> list[Path]:
     """Writes every plot that applies to the study as PNG and SVG. Returns the paths."""
-    drawn = {
+    figures = {
         "loss": _loss(study, theme),
         "profiles": _profiles(study, theme),
         "optimum": _optimum(study, theme),
         "residuals": _residuals(study, theme),
         "extrapolation": _extrapolation(study, theme),
     }
-    return _save({f"{study.form.name}_{name}": figure for name, figure in drawn.items() if figure}, folder)
+    return _save({f"{study.form.name}_{name}": figure for name, figure in figures.items() if figure}, folder)
 
 
 def write_comparison(rows: Sequence[dict[str, Any]], names: tuple[str, str], folder: Path) -> list[Path]:
@@ -73,7 +73,7 @@ def _figure(
 
 
 def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") -> None:
-    dress(axes, theme, title)
+    style_axes(axes, theme, title)
     axes.set_xlabel(x, fontsize=9, color=theme.faint)
     axes.set_ylabel(y, fontsize=9, color=theme.faint)
     if "x" in log:
@@ -95,14 +95,14 @@ def _budgets(study: Study, flops: np.ndarray) -> dict[str, np.ndarray] | None:
         best = [study.form.optimum(study.fitted.parameters, c) for c in flops]
     except UserError:
         return None
-    found = {name: np.array([values[name] for values in best]) for name in ("loss", "params", "tokens")}
+    values_by_name = {name: np.array([values[name] for values in best]) for name in ("loss", "params", "tokens")}
     laws = [law for law in study.draws if law][:DRAWN]
-    each = [[study.form.optimum(law, c) for law in laws] for c in flops[:: max(1, len(flops) // 25)]]
-    for name in list(found) if laws else ():
-        bands = np.array([interval([values[name] for values in drawn]) for drawn in each]).T
+    optima = [[study.form.optimum(law, c) for law in laws] for c in flops[:: max(1, len(flops) // 25)]]
+    for name in list(values_by_name) if laws else ():
+        bands = np.array([interval([values[name] for values in budget_optima]) for budget_optima in optima]).T
         coarse = np.log(flops[:: max(1, len(flops) // 25)])
-        found[f"{name}_band"] = np.exp([np.interp(np.log(flops), coarse, np.log(band)) for band in bands])
-    return found
+        values_by_name[f"{name}_band"] = np.exp([np.interp(np.log(flops), coarse, np.log(band)) for band in bands])
+    return values_by_name
 
 
 def _line(study: Study, beyond: float) -> np.ndarray:
@@ -139,9 +139,9 @@ def _short(name: str) -> str:
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
-def _band(axes: Axes, x: np.ndarray, found: dict[str, np.ndarray], name: str, color: str) -> None:
-    if f"{name}_band" in found:
-        axes.fill_between(x, *found[f"{name}_band"], color=color, alpha=0.18, lw=0)
+def _band(axes: Axes, x: np.ndarray, values_by_name: dict[str, np.ndarray], name: str, color: str) -> None:
+    if f"{name}_band" in values_by_name:
+        axes.fill_between(x, *values_by_name[f"{name}_band"], color=color, alpha=0.18, lw=0)
 
 
 def _profiles(study: Study, theme: Theme) -> Figure | None:
@@ -157,7 +157,7 @@ def _profiles(study: Study, theme: Theme) -> Figure | None:
         if not profile.problem:
             used = table["params"][profile.used]
             line = np.geomspace(used.min(), used.max(), 60)
-            axes.plot(line, profile.at(line), color=color, lw=1.5)
+            axes.plot(line, profile.fitted_loss(line), color=color, lw=1.5)
             axes.plot([profile.params], [profile.loss], "D", color=color, ms=7, mec=theme.paper, mew=1)
     axes.legend(title="FLOPs", fontsize=8, title_fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from txjax.mup.coordinate_check import Check, Coordinates
-from txjax.mup.lr_transfer import Point, Transfer, averaged
-from txjax.report.curves import Theme, dress
+from txjax.mup.lr_transfer import Point, Transfer, average_seeds
+from txjax.report.curves import Theme, style_axes
 from txjax.report.log_axis import label_log_axis
 
 LABELLED = 4  # number of labelled lines in a panel, the steepest
@@ -23,7 +23,7 @@ def draw_coordinates(checks: Mapping[str, tuple[Sequence[Coordinates], Check]], 
     for column, (label, (rows, check)) in enumerate(checks.items()):
         last = max(row.step for row in rows)
         for panel, name in zip(panels[:, column], ("size", "change"), strict=True):
-            dress(panel, theme, f"{label}: {name} after {last} updates", 10)
+            style_axes(panel, theme, f"{label}: {name} after {last} updates", 10)
             _modules(panel, [row for row in rows if row.step == last], name, check, output, theme)
         panels[1, column].set_xlabel("width", fontsize=9, color=theme.faint)
     for panel, name in zip(panels[:, 0], ("mean |activation|", "mean |activation - first|"), strict=True):
@@ -39,8 +39,8 @@ def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, o
     named = {slopes[m]: m for m in reversed([output, *steep])}
     colors = dict(zip([m for m in (output, *steep) if m in named.values()][:LABELLED], theme.lines, strict=False))
     for module in dict.fromkeys(row.module for row in rows):
-        own = [[getattr(row, name) for row in rows if (row.module, row.width) == (module, w)] for w in widths]
-        values = [float(np.mean(each)) for each in own]
+        samples = [[getattr(row, name) for row in rows if (row.module, row.width) == (module, w)] for w in widths]
+        values = [float(np.mean(norms)) for norms in samples]
         if min(values) <= 0 or not np.isfinite(values).all():
             continue
         if module not in colors:
@@ -56,17 +56,23 @@ def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, o
     axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, loc="upper left")
 
 
-def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: Theme) -> Figure:
+def draw_transfer(points: Sequence[Point], transfer: Transfer, metric: str, theme: Theme) -> Figure:
     """Plots loss over learning rate, a line for each width, and the best rates over the width."""
     figure = Figure(figsize=(11, 4.4), dpi=110, facecolor=theme.paper, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
-    dress(left, theme, f"{metric} over the learning rate", 10)
-    dress(right, theme, "best learning rate over the width", 10)
-    runs, _ = averaged(points)
-    for color, optimum in zip(_shades(theme, len(found.optima)), found.optima, strict=True):
-        own = [p for p in runs if p.width == optimum.width]
+    style_axes(left, theme, f"{metric} over the learning rate", 10)
+    style_axes(right, theme, "best learning rate over the width", 10)
+    runs, _ = average_seeds(points)
+    for color, optimum in zip(_shades(theme, len(transfer.optima)), transfer.optima, strict=True):
+        measured = [p for p in runs if p.width == optimum.width]
         left.plot(
-            [p.lr for p in own], [p.loss for p in own], color=color, lw=1.6, marker="o", ms=4, label=optimum.width
+            [p.lr for p in measured],
+            [p.loss for p in measured],
+            color=color,
+            lw=1.6,
+            marker="o",
+            ms=4,
+            label=optimum.width,
         )
         if optimum.parabola:
             left.plot([optimum.lr], [optimum.loss], color=color, marker="*", ms=13, mec=theme.paper)
@@ -83,10 +89,10 @@ def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: 
     _widths(right, widths)
     rates = sorted({p.lr for p in points})
     right.set_ylim(rates[0] / 1.2, rates[-1] * 1.2)
-    if found.slope is not None:
-        known = [o for o in found.optima if not o.edge]
+    if transfer.slope is not None:
+        known = [o for o in transfer.optima if not o.edge]
         middle = [math.exp(np.mean([math.log(v) for v in values])) for values in _columns(known)]
-        line = [middle[1] * (w / middle[0]) ** found.slope for w in widths]
+        line = [middle[1] * (w / middle[0]) ** transfer.slope for w in widths]
         right.plot(widths, line, color=theme.faint, lw=1, ls="--")
     return figure
 

@@ -17,7 +17,7 @@ from txjax.sweep.names import labels
 Picture = tuple[bytes, bytes]  # PNGs in the light and the dark theme
 
 
-def ranked(groups: Sequence[Group], metric: str) -> list[Row]:
+def rank_points(groups: Sequence[Group], metric: str) -> list[Row]:
     """All points: groups in order, best first, and in a group those without a score last."""
     return [row for group in groups for row in sorted(group.rows, key=lambda row: not math.isfinite(row.score(metric)))]
 
@@ -78,8 +78,8 @@ def _averages(groups: Sequence[Group], metric: str) -> dict[str, Any]:
     return {"names": [*_short(paths), metric, "standard error", "runs"], "rows": rows}
 
 
-def _values(found: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    return [found.get(name, "") for name in names]
+def _values(values: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    return [values.get(name, "") for name in names]
 
 
 def _short(paths: Sequence[str]) -> list[str]:
@@ -88,7 +88,7 @@ def _short(paths: Sequence[str]) -> list[str]:
 
 def _own_page(folder: Path, out: Path, row: Row) -> str | None:
     """The relative URL of a point's own page. None if it has none."""
-    own = folder / row.name / "report" / "index.html"
-    if not (own.is_file() and own.resolve().is_relative_to(folder.resolve())):
+    path = folder / row.name / "report" / "index.html"
+    if not (path.is_file() and path.resolve().is_relative_to(folder.resolve())):
         return None
-    return urllib.parse.quote(os.path.relpath(own.resolve(), out.resolve()))
+    return urllib.parse.quote(os.path.relpath(path.resolve(), out.resolve()))

@@ -9,8 +9,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from txjax.report.axis_scale import Scale, wrapped
-from txjax.report.curves import WORDS, Theme, dress
+from txjax.report.axis_scale import Scale, wrap_label
+from txjax.report.curves import WORDS, Theme, style_axes
 from txjax.report.png import DPI
 from txjax.report.sweep_axes import axes_of, independent_axes
 from txjax.report.sweep_table import SEED, Group, Row
@@ -33,7 +33,7 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
     figure = Figure(figsize=(4.2 * columns, 3.4 * rows), dpi=DPI, facecolor=theme.paper, layout=_layout())
     for i, path in enumerate(paths):
         axes = figure.add_subplot(rows, columns, i + 1)
-        dress(axes, theme)
+        style_axes(axes, theme)
         scale = Scale([group.values.get(path) for group in groups])
         x = [scale(group.values.get(path)) for group in groups]
         y = [group.mean for group in groups]
@@ -76,7 +76,7 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     for i, scale in enumerate([*scales, last]):
         axes.axvline(i, color=theme.grid, lw=1.2, zorder=0)
         for text, share in scale.marks():
-            axes.text(i + 0.03, share, wrapped(text, BROAD), fontsize=8, color=theme.ink, va="center", bbox=behind)
+            axes.text(i + 0.03, share, wrap_label(text, BROAD), fontsize=8, color=theme.ink, va="center", bbox=behind)
     axes.set_xticks(range(len(paths) + 1), [*labels(paths).values(), metric], fontsize=9, color=theme.ink)
     axes.tick_params(length=0)
     axes.set_xlim(-0.1, len(paths) + 0.35)
@@ -93,14 +93,14 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
     figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=DPI, facecolor=theme.paper, layout=_layout())
     for i, metric in enumerate(metrics):
         axes = figure.add_subplot(1, len(metrics), i + 1)
-        dress(axes, theme, metric)
-        drawn: list[float] = []
+        style_axes(axes, theme, metric)
+        plotted: list[float] = []
         for rank, row in reversed(list(enumerate(rows))):
             steps, values = row.run.series(metric)
             marker = "o" if len(steps) == 1 else ""
             axes.plot(steps, values, color=shade(theme, rank, len(rows)), lw=1.4, marker=marker, ms=4)
-            drawn += values
-        low, high = np.percentile(drawn, [0, 98])  # so that a diverged run does not flatten the others
+            plotted += values
+        low, high = np.percentile(plotted, [0, 98])  # so that a diverged run does not flatten the others
         margin = 0.04 * (high - low) or 1.0
         axes.set_ylim(low - margin, high + margin)
         axes.set_xlabel("step", fontsize=9, color=theme.faint)

@@ -12,10 +12,10 @@ from txjax.report.curves import DARK, LIGHT, Theme
 from txjax.report.png import png
 from txjax.report.runs import check_inside
 from txjax.report.sweep_axes import edges, independent_axes
-from txjax.report.sweep_page import Picture, page, ranked
+from txjax.report.sweep_page import Picture, page, rank_points
 from txjax.report.sweep_plots import curves, parallel, per_axis
 from txjax.report.sweep_results import print_all
-from txjax.report.sweep_table import Group, grouped, metric_of, read, to_json
+from txjax.report.sweep_table import Group, group_seeds, metric_of, read, to_json
 
 
 def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
@@ -23,35 +23,35 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     rows = read(folder)
     most = bool(sort) and str(sort).startswith("-")
     metric = metric_of(rows, sort[1:] if sort and most else sort)
-    groups = grouped(rows, metric, most)
+    groups = group_seeds(rows, metric, most)
     if out.parent == folder:
         check_inside("--out", out, folder)
     out.mkdir(parents=True, exist_ok=True)
     pictures = _pictures(groups, metric, most)
     for name, (light, _) in pictures.items():
         replace_bytes(out / name, light)
-    points, drawn = ranked(groups, metric), [str(out / name) for name in pictures]
+    points, paths = rank_points(groups, metric), [str(out / name) for name in pictures]
     logged = [name for name in dict.fromkeys([metric, "train/loss"]) if any(row.run.series(name)[0] for row in points)]
-    overlaid = [_drawn(lambda theme: curves(points, logged, theme))] if logged else []
+    overlaid = [_draw_pictures(lambda theme: curves(points, logged, theme))] if logged else []
     html = out / "index.html"
     replace_text(html, page(folder, out, points, groups, metric, overlaid, list(pictures.values())))
     if as_json:
         print(
-            json.dumps(to_json(rows, groups, metric) | {"edges": edges(groups), "pictures": drawn, "html": str(html)})
+            json.dumps(to_json(rows, groups, metric) | {"edges": edges(groups), "pictures": paths, "html": str(html)})
         )
         return
     print_all(folder, rows, groups, metric)
-    print("\n" + "\n".join([*drawn, str(html)]))
+    print("\n" + "\n".join([*paths, str(html)]))
 
 
 def _pictures(groups: Sequence[Group], metric: str, most: bool) -> dict[str, Picture]:
     """Plots of the metric against the axes for finished points, by file name."""
     good = [group for group in groups if math.isfinite(group.mean)]
-    pictures = {"axes.png": _drawn(lambda theme: per_axis(groups, metric, theme, most))} if good else {}
+    pictures = {"axes.png": _draw_pictures(lambda theme: per_axis(groups, metric, theme, most))} if good else {}
     if independent_axes(good):
-        pictures["parallel.png"] = _drawn(lambda theme: parallel(groups, metric, theme))
+        pictures["parallel.png"] = _draw_pictures(lambda theme: parallel(groups, metric, theme))
     return pictures
 
 
-def _drawn(draw: Callable[[Theme], Figure]) -> Picture:
+def _draw_pictures(draw: Callable[[Theme], Figure]) -> Picture:
     return png(draw(LIGHT)), png(draw(DARK))

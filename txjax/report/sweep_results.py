@@ -7,7 +7,7 @@ from pathlib import Path
 from txjax.log.terminal_table import table
 from txjax.numbers import full
 from txjax.report.sweep_axes import axes_of, edges
-from txjax.report.sweep_table import Group, Row, grouped, metric_of, read
+from txjax.report.sweep_table import Group, Row, group_seeds, metric_of, read
 from txjax.sweep.names import labels
 from txjax.terminal_escape import visible
 
@@ -32,7 +32,7 @@ def print_best(folder: Path, metric: str | None = None) -> None:
     """
     rows = read(folder)
     metric = metric or metric_of(rows, None)
-    groups = grouped(rows, metric)
+    groups = group_seeds(rows, metric)
     scored = [group for group in groups if math.isfinite(group.mean)]
     if not scored:
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 from txjax.log import METRICS, Value, plain
 from txjax.report.runs import Run, check_inside, read_runs
-from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
 from txjax.tree import flatten
 from txjax.types import UserError, near_misses
 
@@ -66,13 +66,13 @@ def read(folder: Path) -> list[Row]:
     runs = [_run(point, folder / point.name) for point in points]
     axes = {}
     for path in dict.fromkeys(path for point in points for path in point.values):
-        values = [point.values.get(path, _at(run.config, path)) for point, run in zip(points, runs, strict=True)]
+        values = [point.values.get(path, _value_at(run.config, path)) for point, run in zip(points, runs, strict=True)]
         axes[path] = texts(values)
     rows = []
     for i, (point, run) in enumerate(zip(points, runs, strict=True)):
         step = int(run.rows[-1]["step"]) if run.rows else 0
         begun = f"at step {step}" if step else "not begun"
-        state = "finished" if finished(run.workdir, point.num_steps) else begun
+        state = "finished" if is_finished(run.workdir, point.num_steps) else begun
         rows.append(Row(point.name, state, {path: axes[path][i] for path in axes}, run.last(), run))
     return rows
 
@@ -81,7 +81,7 @@ def _run(point: SweepPoint, workdir: Path) -> Run:
     return read_runs([workdir])[0] if (workdir / METRICS).exists() else Run(point.name, workdir, [], {}, {})
 
 
-def _at(config: Any, path: str) -> Any:
+def _value_at(config: Any, path: str) -> Any:
     """The value at a dotted path of a config as JSON. None if there is none."""
     node = config
     for step in re.findall(r"[^.\[\]]+", path):
@@ -104,8 +104,8 @@ def texts(values: Sequence[Any]) -> list[Any]:
     def text(value: Any) -> Any:
         if not isinstance(value, dict):
             return json.dumps(value) if isinstance(value, list) else value
-        same, own = by_class[str(value.get("class"))], flatten(value)
-        settings = [f"{k}={v}" for k, v in own.items() if any(other.get(k, ...) != v for other in same)]
+        same, fields = by_class[str(value.get("class"))], flatten(value)
+        settings = [f"{k}={v}" for k, v in fields.items() if any(other.get(k, ...) != v for other in same)]
         name = str(value.get("class", "")).rpartition(".")[2]
         return f"{name}({', '.join(settings)})" if settings else name
 
@@ -125,17 +125,17 @@ def metric_of(rows: Sequence[Row], wanted: str | None) -> str:
     return wanted or (losses or ["train/loss"])[0]
 
 
-def grouped(rows: Sequence[Row], metric: str, most: bool = False) -> list[Group]:
+def group_seeds(rows: Sequence[Row], metric: str, most: bool = False) -> list[Group]:
     """Points grouped over seeds, best mean first; groups without a mean last.
 
     Args:
       most: whether larger is better.
     """
-    found: dict[str, list[Row]] = {}
+    by_values: dict[str, list[Row]] = {}
     for row in rows:
         rest = {path: value for path, value in row.values.items() if path != SEED}
-        found.setdefault(json.dumps(rest, sort_keys=True), []).append(row)
-    groups = [_group(same, metric) for same in found.values()]
+        by_values.setdefault(json.dumps(rest, sort_keys=True), []).append(row)
+    groups = [_group(same, metric) for same in by_values.values()]
     return sorted(groups, key=lambda g: math.inf if math.isnan(g.mean) else -g.mean if most else g.mean)
 
 

@@ -29,9 +29,9 @@ def bootstrap(
     seeds = np.random.SeedSequence(seed).spawn(count)
     jobs = 1 if count <= ALONE else min(jobs or os.cpu_count() or 1, count)
     parts = [seeds[i::jobs] for i in range(jobs)]
-    found = Parallel(n_jobs=jobs)(delayed(_draw)(form, table, start, part) for part in parts)
+    law_parts = Parallel(n_jobs=jobs)(delayed(_draw)(form, table, start, part) for part in parts)
     laws: list[Parameters | None] = [None] * count
-    for i, part in enumerate(found):
+    for i, part in enumerate(law_parts):
         laws[i::jobs] = part
     return laws
 
@@ -44,7 +44,7 @@ def _draw(
 
 def _one(form: Form, table: Table, start: Parameters, rng: np.random.Generator) -> Parameters | None:
     try:
-        found = form.fit(form.resample(table, rng), start).parameters
+        parameters = form.fit(form.resample(table, rng), start).parameters
     except UserError:
         return None
-    return found if np.all(np.isfinite(list(found.values()))) else None
+    return parameters if np.all(np.isfinite(list(parameters.values()))) else None

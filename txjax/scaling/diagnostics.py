@@ -61,8 +61,8 @@ def _of_the_residuals(form: Regression, table: Table, parameters: Parameters) ->
     left = np.log(table["loss"] / form.loss(parameters, table.values))
     far = np.abs(left) > max(10 * 1.4826 * float(np.median(np.abs(left))), 0.05)
     if far.any():
-        each = [f"{table.names[i]} {left[i]:+.1%}" for i in np.flatnonzero(far)[:NAMED]]
-        yield f"{far.sum()} rows are outliers (diverged, or runs of another kind): {', '.join(each)}"
+        outliers = [f"{table.names[i]} {left[i]:+.1%}" for i in np.flatnonzero(far)[:NAMED]]
+        yield f"{far.sum()} rows are outliers (diverged, or runs of another kind): {', '.join(outliers)}"
 
 
 def _of_the_count(form: Form, table: Table, fitted: FitResult) -> Iterator[str]:
@@ -74,8 +74,8 @@ def _of_the_count(form: Form, table: Table, fitted: FitResult) -> Iterator[str]:
     fitted.details["parameters_without_embeddings"] = dict(other)
     names = [n for n in ("alpha", "alpha_N", "eta", "params_exponent") if n in other]
     if names:
-        each = [f"{name} {fitted.parameters[name]:.3f} becomes {other[name]:.3f}" for name in names]
-        yield f"with N counted the other way ({OTHER_PARAMS}) {', '.join(each)}"
+        differences = [f"{name} {fitted.parameters[name]:.3f} becomes {other[name]:.3f}" for name in names]
+        yield f"with N counted the other way ({OTHER_PARAMS}) {', '.join(differences)}"
 
 
 def _names(table: Table, mask: np.ndarray) -> str:

@@ -67,7 +67,7 @@ class Form:
         """The `loss` at a point; of a budget (`flops` alone) also `params` and `tokens` of its best run."""
         if set(at) == {"flops"} and self.needs != ("flops",):
             return self.optimum(parameters, at["flops"])
-        points = {role: np.array([value]) for role, value in completed(at).items()}
+        points = {role: np.array([value]) for role, value in complete_point(at).items()}
         return {"loss": float(self.loss(parameters, points)[0])}
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
@@ -86,20 +86,20 @@ class Form:
         if table.groups is None:
             return table.take(rng.integers(len(table), size=len(table)))
         names, which = np.unique(table.groups.astype(str), return_inverse=True)
-        drawn = rng.integers(len(names), size=len(names))
-        rows = [np.flatnonzero(which == group) for group in drawn]
+        chosen = rng.integers(len(names), size=len(names))
+        rows = [np.flatnonzero(which == group) for group in chosen]
         taken = table.take(np.concatenate(rows))
-        again = np.repeat([f"{i} {names[group]}" for i, group in enumerate(drawn)], [len(r) for r in rows])
+        again = np.repeat([f"{i} {names[group]}" for i, group in enumerate(chosen)], [len(r) for r in rows])
         return dataclasses.replace(taken, groups=again.astype(object))
 
 
-def completed(at: Mapping[str, float]) -> dict[str, float]:
+def complete_point(at: Mapping[str, float]) -> dict[str, float]:
     """The point with the third of N, D and C = 6 N D where two are given."""
-    found = dict(at)
+    point = dict(at)
     if "params" in at and "tokens" in at:
-        found.setdefault("flops", 6 * at["params"] * at["tokens"])
+        point.setdefault("flops", 6 * at["params"] * at["tokens"])
     elif "params" in at and "flops" in at:
-        found["tokens"] = at["flops"] / 6 / at["params"]
+        point["tokens"] = at["flops"] / 6 / at["params"]
     elif "tokens" in at and "flops" in at:
-        found["params"] = at["flops"] / 6 / at["tokens"]
-    return found
+        point["params"] = at["flops"] / 6 / at["tokens"]
+    return point

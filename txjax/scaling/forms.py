@@ -52,8 +52,8 @@ def form_named(
     if name not in FORMS:
         raise UserError("--form", "one of " + ", ".join(FORMS), name, near_misses(name, FORMS))
     if name != "isoflop":
-        for field, given in (("--minima", minima), ("--keep_edges", edges)):
-            if given:
+        for field, option in (("--minima", minima), ("--keep_edges", edges)):
+            if option:
                 raise UserError(field, "--form=isoflop beside it", name)
     if name in MINIMA_FORMS:
         for field, value in (("--loss", loss), ("--fix", fix), ("--tie", tie), ("--breaks", breaks)):

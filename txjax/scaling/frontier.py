@@ -33,21 +33,21 @@ class Frontier(Form):
 
 def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dict[str, float]:
     """Least squares of log N and log D on log C."""
-    found: dict[str, float] = {}
+    laws: dict[str, float] = {}
     for name, values in (("params", params), ("tokens", tokens)):
         exponent, constant = np.polyfit(np.log(flops), np.log(values), 1)
-        found |= {f"{name}_exponent": float(exponent), f"{name}_coefficient": float(bounded_exp(constant))}
-    return found
+        laws |= {f"{name}_exponent": float(exponent), f"{name}_coefficient": float(bounded_exp(constant))}
+    return laws
 
 
 def loss_law(flops: np.ndarray, loss: np.ndarray) -> dict[str, float]:
     """The law of the best loss, by least squares on its logarithm; with a floor if there are at least four budgets."""
     table, squares = Table.of(flops=flops, loss=loss), Criterion("mse")
     if len(np.unique(flops)) >= 4:
-        found = Regression(Broken("flops", 0), squares).fit(table, start={"E": loss.min() / 2, "b": 1.0, "c0": 0.1})
-        floor, coefficient, exponent = (found.parameters[name] for name in ("E", "b", "c0"))
+        fitted = Regression(Broken("flops", 0), squares).fit(table, start={"E": loss.min() / 2, "b": 1.0, "c0": 0.1})
+        floor, coefficient, exponent = (fitted.parameters[name] for name in ("E", "b", "c0"))
     else:
-        found = Regression(Power("flops"), squares).fit(table, start={"Cc": 1.0, "alpha_C": 0.1})
-        floor, exponent = 0.0, found.parameters["alpha_C"]
+        fitted = Regression(Power("flops"), squares).fit(table, start={"Cc": 1.0, "alpha_C": 0.1})
+        floor, exponent = 0.0, fitted.parameters["alpha_C"]
         coefficient = float(bounded_exp(np.mean(np.log(loss) + exponent * np.log(flops))))  # Cc^alpha_C
     return {"loss_floor": floor, "loss_coefficient": coefficient, "loss_exponent": exponent}

@@ -25,7 +25,7 @@ class IsoFLOPProfile:
       rows: their indices in the table, by increasing N.
       minimum: the minimum that the law is fitted to. None if there is a problem.
       tokens: D at the minimum.
-      found: N at the minimum, by every method that finds one.
+      params_by_finder: N at the minimum, by every method that finds one.
       note: how the minimum was found, if a first method failed, else "".
       problem: why it has no valid minimum, else "".
     """
@@ -34,7 +34,7 @@ class IsoFLOPProfile:
     rows: np.ndarray
     minimum: Minimum | None = None
     tokens: float = np.nan
-    found: dict[str, float] = dataclasses.field(default_factory=dict)
+    params_by_finder: dict[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
     problem: str = ""
 
@@ -58,7 +58,7 @@ class IsoFLOPProfile:
         """The rows of the fitted curve."""
         return self.rows[self._sure.used]
 
-    def at(self, params: np.ndarray) -> np.ndarray:
+    def fitted_loss(self, params: np.ndarray) -> np.ndarray:
         """The fitted curve's loss."""
         return self._sure.curve(params)
 
@@ -85,25 +85,33 @@ class IsoFLOP(Frontier):
 
     def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         table.need(self.needs, self.name)
-        found = self.profiles(table)
-        good = [profile for profile in found if not profile.problem]
-        warnings = [f"budget {v.flops:.4g}: {v.problem}; it is dropped" for v in found if v.problem]
+        profiles = self.profiles(table)
+        good = [profile for profile in profiles if not profile.problem]
+        warnings = [f"budget {v.flops:.4g}: {v.problem}; it is dropped" for v in profiles if v.problem]
         warnings += [f"budget {v.flops:.4g}: {v.note}" for v in good if v.note]
         if len(good) < 2:
             hint = "; ".join(warnings) or "a power law needs two budgets; one point does not determine its exponent"
-            budgets = f"{len(good)} of {len(found)}" if len(found) > 1 else f"one budget ({found[0].flops:.4g} FLOPs)"
+            budgets = (
+                f"{len(good)} of {len(profiles)}"
+                if len(profiles) > 1
+                else f"one budget ({profiles[0].flops:.4g} FLOPs)"
+            )
             raise UserError("--data", "at least two budgets with a minimum", budgets, hint=hint)
         flops, params, tokens, loss = (
             np.array([getattr(profile, name) for profile in good]) for name in ("flops", "params", "tokens", "loss")
         )
         laws = power_laws(flops, params, tokens) | loss_law(flops, loss)
-        squares = sum(float(np.sum(np.log(v.at(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good)
+        squares = sum(
+            float(np.sum(np.log(v.fitted_loss(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good
+        )
         if start is None and len(good) == 2:
             warnings.append("there are two budgets with a minimum: the residuals give no error of the exponents")
-        details: dict[str, Any] = {"minima": [_minimum_json(profile, table) for profile in found]}
+        details: dict[str, Any] = {"minima": [_minimum_json(profile, table) for profile in profiles]}
         exponents = {}
         for name in BETWEEN:
-            minima = [(profile.flops, profile.found[name]) for profile in good if name in profile.found]
+            minima = [
+                (profile.flops, profile.params_by_finder[name]) for profile in good if name in profile.params_by_finder
+            ]
             if len(minima) >= 2:
                 budgets, sizes = np.log(minima).T
                 exponents[name] = float(np.polyfit(budgets, sizes, 1)[0])
@@ -131,9 +139,9 @@ class IsoFLOP(Frontier):
         return ""
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
-        found = self.profiles(table)
-        last = next(profile for profile in reversed(found) if not profile.problem)
-        rows = np.concatenate([profile.rows for profile in found if profile.flops >= last.flops])
+        profiles = self.profiles(table)
+        last = next(profile for profile in reversed(profiles) if not profile.problem)
+        rows = np.concatenate([profile.rows for profile in profiles if profile.flops >= last.flops])
         mask = np.isin(np.arange(len(table)), rows)
         return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
@@ -145,16 +153,14 @@ class IsoFLOP(Frontier):
         At least four budgets are different: with fewer, the law of the loss would have no floor.
         """
         good = [profile for profile in self.profiles(table) if not profile.problem]
-        drawn = np.arange(len(good))
-        while len(good) >= 5 and len(np.unique(drawn := rng.integers(len(good), size=len(good)))) < 4:
+        chosen = np.arange(len(good))
+        while len(good) >= 5 and len(np.unique(chosen := rng.integers(len(good), size=len(good)))) < 4:
             pass
         rows, losses = [], []
-        for profile in (good[i] for i in drawn):
-            fitted, n, loss = (
-                profile.at(table["params"][profile.used]),
-                table["params"][profile.rows],
-                table["loss"][profile.rows],
-            )
+        for profile in (good[i] for i in chosen):
+            fitted = profile.fitted_loss(table["params"][profile.used])
+            n = table["params"][profile.rows]
+            loss = table["loss"][profile.rows]
             near, middle, parabola = fit_parabola(n, loss)
             left = np.log(loss[near] / curve_of(middle, parabola)(n[near]))
             free = max(len(left) - _EXACT, 1)  # a parabola's residuals are smaller than the noise
@@ -183,24 +189,24 @@ class IsoFLOP(Frontier):
         if not inside:
             which_edge, row = "smallest" if best == sizes[0] else "largest", table.names[rows[np.argmin(loss)]]
             failed.append(f"the least loss is at the edge, its {which_edge} size ({row})")
-        tried = {name: FINDERS[name](n, loss) for name in (BETWEEN if inside else self.edges)}
-        found = {name: minimum.params for name, minimum in tried.items() if isinstance(minimum, Minimum)}
+        minima = {name: FINDERS[name](n, loss) for name in (BETWEEN if inside else self.edges)}
+        params_by_finder = {name: minimum.params for name, minimum in minima.items() if isinstance(minimum, Minimum)}
         for name in self.minima if inside else self.edges:
-            minimum = tried[name]
+            minimum = minima[name]
             if isinstance(minimum, str):
                 failed.append(minimum)
                 continue
             tokens = float(np.exp(np.interp(np.log(minimum.params), np.log(n), np.log(table["tokens"][rows]))))
             note = f"{'; '.join(failed)}; minimum by {name}" if failed else ""
-            return IsoFLOPProfile(flops, rows, minimum, tokens, found, note)
-        return IsoFLOPProfile(flops, rows, found=found, problem="; ".join(failed))
+            return IsoFLOPProfile(flops, rows, minimum, tokens, params_by_finder, note)
+        return IsoFLOPProfile(flops, rows, params_by_finder=params_by_finder, problem="; ".join(failed))
 
 
 def _minimum_json(profile: IsoFLOPProfile, table: Table) -> dict[str, Any]:
     """A profile's minimum as JSON."""
-    found: dict[str, Any] = {"flops": profile.flops, "rows": len(profile.rows)}
+    entry: dict[str, Any] = {"flops": profile.flops, "rows": len(profile.rows)}
     if profile.problem:
-        return found | {"problem": profile.problem, "names": [str(table.names[i]) for i in profile.rows]}
-    found |= {"rows_fitted": len(profile.used), "by": profile.how}
-    found |= {"params": profile.params, "tokens": profile.tokens, "loss": profile.loss}
-    return found | {"params_interpolated": profile.found.get("akima")}
+        return entry | {"problem": profile.problem, "names": [str(table.names[i]) for i in profile.rows]}
+    entry |= {"rows_fitted": len(profile.used), "by": profile.how}
+    entry |= {"params": profile.params, "tokens": profile.tokens, "loss": profile.loss}
+    return entry | {"params_interpolated": profile.params_by_finder.get("akima")}

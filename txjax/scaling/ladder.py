@@ -107,29 +107,33 @@ class Ladder:
         Raises:
           UserError: no integer number of steps is within 1% of a budget.
         """
-        return [self._within(budget, width) for budget in budgets for width in (widths or self.around(budget, sizes))]
+        return [
+            self._run_within_budget(budget, width)
+            for budget in budgets
+            for width in (widths or self.around(budget, sizes))
+        ]
 
     def ratios(self, widths: Sequence[int], ratios: Sequence[float]) -> list[LadderRun]:
         """Runs of every width with every number of tokens per parameter: the grid over N and D of a parametric fit."""
-        made = []
+        runs = []
         for width in widths:
             for ratio in ratios:
                 tokens = ratio * self._params(width)[0]
                 batch = self._batch(tokens)
                 steps = max(1, round(tokens / self._tokens_per_step(batch)))
-                made.append(self._make_run(None, width, batch, steps))
-        return made
+                runs.append(self._make_run(None, width, batch, steps))
+        return runs
 
     def around(self, budget: float, sizes: int) -> list[int]:
         """Widths whose parameter counts differ by `spacing`; the middle one has about `tokens_per_parameter`.
 
         They differ by at least one head.
         """
-        rules, found = self.rules, [0]
+        rules, widths = self.rules, [0]
         for k in range(sizes):
             wanted = rules.tokens_per_parameter * rules.spacing ** (2 * ((sizes - 1) / 2 - k))
-            found.append(max(self._width_for(budget, wanted), found[-1] + rules.head_size))
-        return found[1:]
+            widths.append(max(self._width_for(budget, wanted), widths[-1] + rules.head_size))
+        return widths[1:]
 
     def _width_for(self, budget: float, ratio: float) -> int:
         """The width at which a budget gives this many tokens per parameter; smaller widths give more."""
@@ -148,18 +152,18 @@ class Ladder:
         nearest = min((h for h in (low, high) if h), key=lambda heads: abs(math.log(bought(heads) / ratio)))
         return nearest * self.rules.head_size
 
-    def _within(self, budget: float, width: int) -> LadderRun:
+    def _run_within_budget(self, budget: float, width: int) -> LadderRun:
         batch = self._batch(budget / self._flops_per_token(width))
         steps = max(1, round(budget / self._flops_of(width, batch)))
-        made = self._make_run(budget, width, batch, steps)
-        if abs(made.off) > TOLERANCE:
+        run = self._make_run(budget, width, batch, steps)
+        if abs(run.off) > TOLERANCE:
             raise UserError(
                 "--budgets",
                 f"FLOPs that steps of width {width} and batch {batch} come within {TOLERANCE:.0%} of",
                 f"{budget:.4g}",
-                hint=f"{steps} of them are {made.flops:.4g}; take a smaller config.batch_size or a larger budget",
+                hint=f"{steps} of them are {run.flops:.4g}; take a smaller config.batch_size or a larger budget",
             )
-        return made
+        return run
 
     def _make_run(self, budget: float | None, width: int, batch: int, steps: int) -> LadderRun:
         rules = self.rules
@@ -220,6 +224,6 @@ class Ladder:
         return self._flops[width, batch]
 
 
-def below(target: float, count: int, headroom: float = 10.0, spacing: float = 10**0.5) -> list[float]:
+def budgets_below(target: float, count: int, headroom: float = 10.0, spacing: float = 10**0.5) -> list[float]:
     """Budgets below a target run's FLOPs, increasing: the last is target / headroom, the ratio is `spacing`."""
     return sorted(target / headroom / spacing**k for k in range(count))

@@ -48,9 +48,11 @@ class LearningRate(Form):
 
     def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         table.need(self.needs, self.name)
-        found = basins(table)
-        good = [basin for basin in found if not basin.problem]
-        warnings = tuple(f"N {b.params:.4g}, D {b.tokens:.4g}: {b.problem}; it is dropped" for b in found if b.problem)
+        all_basins = basins(table)
+        good = [basin for basin in all_basins if not basin.problem]
+        warnings = tuple(
+            f"N {b.params:.4g}, D {b.tokens:.4g}: {b.problem}; it is dropped" for b in all_basins if b.problem
+        )
         n = np.log([basin.params for basin in good])
         if len(np.unique(n)) < 2:
             hint = "; ".join(warnings)
@@ -62,19 +64,19 @@ class LearningRate(Form):
             columns["tokens"] = d
         basis = np.column_stack([np.ones_like(n), *columns.values()])
         parameters = {}
-        for i, role in enumerate(_varied(table)):
+        for i, role in enumerate(_varied_roles(table)):
             constant, *exponents = np.linalg.lstsq(basis, np.array([b.best[i] for b in good]), rcond=None)[0]
             parameters[f"{role}_coefficient"] = float(bounded_exp(constant))
             parameters |= {f"{role}_exponent_{name}": float(e) for name, e in zip(columns, exponents, strict=True)}
         left = np.concatenate([b.fitted - np.log(table["loss"][b.rows]) for b in good])
-        minima = [_minimum_json(basin, table) for basin in found]
+        minima = [_minimum_json(basin, table) for basin in all_basins]
         exact = [f"N {b.params:.4g}, D {b.tokens:.4g}" for b in good if len(b.rows) <= _coefficients(table)]
         no_intervals = f"{', '.join(exact)}: as many runs as a quadratic has coefficients" if exact else ""
         return FitResult(parameters, float(np.sum(left**2)), {"minima": minima}, warnings, no_intervals)
 
     def predict(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
         """The best `learning_rate` (and `batch_size`) for this N and D."""
-        found = {}
+        best_values = {}
         for role in ("learning_rate", "batch_size"):
             if f"{role}_coefficient" not in parameters:
                 continue
@@ -84,8 +86,8 @@ class LearningRate(Form):
                 if exponent and name not in at:
                     raise UserError("--predict", f"{name}=NUMBER for {self.name}", ",".join(at))
                 best = float(power_law(best, at.get(name, 1.0), exponent))
-            found[role] = best
-        return found
+            best_values[role] = best
+        return best_values
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         raise UserError("--form", "a law of the loss", self.name, hint="it predicts the best learning rate only")
@@ -101,13 +103,13 @@ class LearningRate(Form):
         return table.adding(loss=loss)
 
 
-def _varied(table: Table) -> list[str]:
+def _varied_roles(table: Table) -> list[str]:
     return ["learning_rate"] + (["batch_size"] if "batch_size" in table else [])
 
 
 def _coefficients(table: Table) -> int:
     """The number of coefficients of a basin's quadratic: 3 of one variable, 6 of two."""
-    varied = len(_varied(table))
+    varied = len(_varied_roles(table))
     return (varied + 1) * (varied + 2) // 2
 
 
@@ -121,7 +123,7 @@ def basins(table: Table) -> list[Basin]:
 
 
 def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
-    logs = np.log(np.column_stack([table[role][rows] for role in _varied(table)]))
+    logs = np.log(np.column_stack([table[role][rows] for role in _varied_roles(table)]))
     n = float(table["params"][rows[0]])
     d = float(tokens[rows[0]])
     y = np.log(table["loss"][rows])
@@ -132,9 +134,9 @@ def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
     empty = Basin(rows, n, d, y, np.full(x.shape[1], np.nan))
     if np.linalg.matrix_rank(basis) < basis.shape[1]:
         return dataclasses.replace(empty, problem=f"{len(rows)} rows, too few or too similar for a quadratic")
-    found = np.linalg.lstsq(basis, y, rcond=None)[0]
-    slope, curvature = found[1 : 1 + x.shape[1]], np.zeros((x.shape[1],) * 2)
-    for (i, j), value in zip(pairs, found[1 + x.shape[1] :], strict=True):
+    coefficients = np.linalg.lstsq(basis, y, rcond=None)[0]
+    slope, curvature = coefficients[1 : 1 + x.shape[1]], np.zeros((x.shape[1],) * 2)
+    for (i, j), value in zip(pairs, coefficients[1 + x.shape[1] :], strict=True):
         curvature[i, j] += value
         curvature[j, i] += value
     if np.linalg.eigvalsh(curvature)[0] <= 0:
@@ -142,11 +144,11 @@ def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
     best = np.linalg.solve(curvature, -slope) + middle
     if np.any(best < logs.min(axis=0)) or np.any(best > logs.max(axis=0)):
         return dataclasses.replace(empty, problem="its minimum is outside the tried values")
-    return dataclasses.replace(empty, fitted=basis @ found, best=best)
+    return dataclasses.replace(empty, fitted=basis @ coefficients, best=best)
 
 
 def _minimum_json(basin: Basin, table: Table) -> dict[str, Any]:
-    found: dict[str, Any] = {"params": basin.params, "tokens": basin.tokens, "rows": len(basin.rows)}
+    entry: dict[str, Any] = {"params": basin.params, "tokens": basin.tokens, "rows": len(basin.rows)}
     if basin.problem:
-        return found | {"problem": basin.problem, "names": [str(table.names[i]) for i in basin.rows]}
-    return found | {r: float(np.exp(v)) for r, v in zip(_varied(table), basin.best, strict=True)}
+        return entry | {"problem": basin.problem, "names": [str(table.names[i]) for i in basin.rows]}
+    return entry | {r: float(np.exp(v)) for r, v in zip(_varied_roles(table), basin.best, strict=True)}

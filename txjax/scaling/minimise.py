@@ -52,12 +52,15 @@ def minimise(
     """
     smooth = Criterion("huber", 1e-4) if criterion.kind == "lad" else criterion
 
-    def ranked(points: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def sort_by_objective(points: Sequence[np.ndarray]) -> list[np.ndarray]:
         return sorted(points, key=lambda theta: _total(residuals, smooth, theta))
 
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # steps may leave the domain of the law
-        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in ranked(starts)[:follow]]
-        ends = [_finish(residuals, criterion, theta, tolerance) for theta in ranked(rough)[: max(1, (follow + 2) // 3)]]
+        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in sort_by_objective(starts)[:follow]]
+        ends = [
+            _finish(residuals, criterion, theta, tolerance)
+            for theta in sort_by_objective(rough)[: max(1, (follow + 2) // 3)]
+        ]
     objectives = np.array([_total(residuals, criterion, theta) for theta in ends])
     best = int(np.argmin(objectives))
     agree = int(np.sum(objectives <= objectives[best] * (1 + _CLOSE) + 1e-300))
@@ -96,7 +99,7 @@ def _descend(
         # The objective is divided by its value, so the curvature is scaled to match.
         base, scale = _unit_curvature(residuals, criterion, theta) * np.sqrt(best), best
 
-        def scaled(z, theta=theta, base=base, scale=scale):  # type: ignore[no-untyped-def]
+        def scaled_objective(z, theta=theta, base=base, scale=scale):  # type: ignore[no-untyped-def]
             r, slopes = residuals(theta + base @ z)
             values, gradients = criterion.of(r)
             total = np.sum(values) / scale
@@ -105,8 +108,8 @@ def _descend(
             return total, base.T @ (slopes.T @ gradients) / scale
 
         options = {"gtol": max(np.sqrt(tolerance) / 100, 1e-11), "maxiter": steps}
-        found = minimize(scaled, np.zeros_like(theta), jac=True, method="BFGS", options=options)
-        new = theta + base @ found.x
+        minimum = minimize(scaled_objective, np.zeros_like(theta), jac=True, method="BFGS", options=options)
+        new = theta + base @ minimum.x
         total = _total(residuals, criterion, new)
         if not total < best:
             break
@@ -131,16 +134,16 @@ def _to_corner(residuals: Residuals, theta: np.ndarray) -> np.ndarray:
         slopes = slopes @ base
         n, p = slopes.shape
         # r + slopes z = up - down with up, down >= 0: their sum is minimised.
-        found = linprog(
+        solution = linprog(
             np.concatenate([np.zeros(p), np.ones(2 * n)]),
             A_eq=np.hstack([slopes, -np.eye(n), np.eye(n)]),
             b_eq=-r,
             bounds=[(-radius, radius)] * p + [(0, None)] * (2 * n),
             method="highs",
         )
-        if found.x is None:
+        if solution.x is None:
             break
-        new = theta + base @ found.x[:p]
+        new = theta + base @ solution.x[:p]
         total = _total(residuals, Criterion("lad"), new)
         if total < best:
             gained = best - total

@@ -59,13 +59,13 @@ def score(workdir: Path, last: Row) -> dict[str, float]:
     try:
         written = json.loads(read_text(path))
         predicted, metric = written["prediction"], written["metric"]
-        found = {"prediction/loss": float(predicted["loss"])}
+        metrics = {"prediction/loss": float(predicted["loss"])}
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(str(path), "a prediction as `txjax scaling predict` writes it", hint=str(error)) from None
     for name in ("interval", "interval_of_a_run"):
         if name in predicted:
             low, high = predicted[name]
-            found |= {f"prediction/{name}_low": float(low), f"prediction/{name}_high": float(high)}
+            metrics |= {f"prediction/{name}_low": float(low), f"prediction/{name}_high": float(high)}
     if isinstance(last.get(metric), float | int):
-        found["prediction/relative_error"] = found["prediction/loss"] / float(last[metric]) - 1
-    return found
+        metrics["prediction/relative_error"] = metrics["prediction/loss"] / float(last[metric]) - 1
+    return metrics

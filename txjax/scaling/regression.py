@@ -64,13 +64,13 @@ class Regression(Form):
         if start is not None:
             starts.append(free(self.curve.theta(start)))
         many = dict(follow=12) if start is None else dict(follow=3, tolerance=1e-9)
-        found = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
-        theta = offset + base @ found.theta
-        warnings = () if start is not None else self._identified(residuals(found.theta)[1], base, theta)
+        minimum = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
+        theta = offset + base @ minimum.theta
+        warnings = () if start is not None else self._check_identified(residuals(minimum.theta)[1], base, theta)
         exact = len(points) == base.shape[1]
         no_intervals = "there are as many rows as parameters: the residuals give no error" if exact else ""
-        details = {"starts": {"followed": found.starts, "agree": found.agree}}
-        return FitResult(self.curve.values(theta), found.objective, details, warnings, no_intervals)
+        details = {"starts": {"followed": minimum.starts, "agree": minimum.agree}}
+        return FitResult(self.curve.values(theta), minimum.objective, details, warnings, no_intervals)
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         for role in self.needs:
@@ -95,9 +95,9 @@ class Regression(Form):
             tokens = flops / 6 / params
             return float(self.loss(parameters, {"params": params, "tokens": tokens, "unique_tokens": tokens})[0])
 
-        tried = np.linspace(0, np.log(flops / 6), 200)
-        best = int(np.argmin([loss(x) for x in tried]))
-        low, high = tried[max(best - 1, 0)], tried[min(best + 1, 199)]
+        log_sizes = np.linspace(0, np.log(flops / 6), 200)
+        best = int(np.argmin([loss(x) for x in log_sizes]))
+        low, high = log_sizes[max(best - 1, 0)], log_sizes[min(best + 1, 199)]
         return best_run(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9}).x, flops)
 
     def _residuals(self, table: Table, offset: np.ndarray, base: np.ndarray) -> Residuals:
@@ -132,7 +132,7 @@ class Regression(Form):
             raise UserError("--fix", "a parameter that is left to fit", ", ".join(self.fix))
         return offset, np.array([[float(n not in self.fix and owner[n] == f) for f in free] for n in names])
 
-    def _identified(self, slopes: np.ndarray, base: np.ndarray, theta: np.ndarray) -> tuple[str, ...]:
+    def _check_identified(self, slopes: np.ndarray, base: np.ndarray, theta: np.ndarray) -> tuple[str, ...]:
         """Warnings. Raises UserError for parameters that the rows do not determine."""
         names = [
             "=".join(n for n, row in zip(self.curve.parameters, base, strict=True) if row[i])

@@ -16,9 +16,9 @@ def run_diagnostics(rows: Sequence[Row]) -> Iterator[str]:
     """Warnings about the runs of these rows, each with the runs it applies to."""
     runs = {row["run"] for row in rows}
     for holds, message in _DOUBTS:
-        found = list(dict.fromkeys(str(row["run"]) for row in rows if holds(row)))
-        if found:
-            yield f"{len(found)} of {len(runs)} runs {message}: {join_names(found)}"
+        names = list(dict.fromkeys(str(row["run"]) for row in rows if holds(row)))
+        if names:
+            yield f"{len(names)} of {len(runs)} runs {message}: {join_names(names)}"
 
 
 def _warms_up_long(row: Row) -> bool:

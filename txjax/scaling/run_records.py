@@ -91,7 +91,7 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _runs(folder: Path, curves: bool) -> Records:
-    found = Records([], [], [], of_runs=True)
+    records = Records([], [], [], of_runs=True)
     workdirs = sorted(path.parent for path in folder.rglob("config.json") if (path.parent / "manifest.json").exists())
     if not workdirs:
         raise UserError("--data", "a folder of runs (with config.json and manifest.json)", str(folder))
@@ -100,11 +100,11 @@ def _runs(folder: Path, curves: bool) -> Records:
         try:
             rows = _run(workdir, name, curves)
         except UserError as error:
-            found.dropped.append({"row": name, "reason": str(error)})
+            records.dropped.append({"row": name, "reason": str(error)})
             continue
-        found.names.extend(name if not curves else f"{name} step {row['step']}" for row in rows)
-        found.rows.extend(rows)
-    return found
+        records.names.extend(name if not curves else f"{name} step {row['step']}" for row in rows)
+        records.rows.extend(rows)
+    return records
 
 
 def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     if WITHOUT_EMBEDDINGS in manifest:
         known[WITHOUT_EMBEDDINGS] = manifest[WITHOUT_EMBEDDINGS]
 
-    def at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    def row_at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
         work = {"step": step, "tokens": step * size if size else None}
         if size and facts["tokens_per_epoch"] is not None:
             work["unique_tokens"] = min(step * size, facts["tokens_per_epoch"])
@@ -132,9 +132,9 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
     if curves:
         evaluated = [row for row in log if any(k.startswith("eval/") and k.endswith("/loss") for k in row)]
-        return [at(int(row["step"]), row) for row in evaluated]
+        return [row_at(int(row["step"]), row) for row in evaluated]
     last = {key: value for row in log for key, value in row.items() if key != "time"}
-    return [at(step, last)]
+    return [row_at(step, last)]
 
 
 def _tokens_per_step(config: Mapping[str, Any]) -> int | None:

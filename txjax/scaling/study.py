@@ -9,7 +9,7 @@ import numpy as np
 
 from txjax.scaling.bootstrap import bootstrap
 from txjax.scaling.diagnostics import FAR, diagnostics
-from txjax.scaling.form import FitResult, Form, Parameters, completed
+from txjax.scaling.form import FitResult, Form, Parameters, complete_point
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import ROLES, Table, number
 from txjax.types import UserError, near_misses
@@ -45,7 +45,7 @@ class Study:
         names = self.fitted.parameters if any(self.draws) else ()
         return {name: interval([law[name] for law in self.draws if law]) for name in names}
 
-    def unidentified(self) -> list[str]:
+    def unidentified_parameters(self) -> list[str]:
         """The parameters whose intervals span so many orders of magnitude that the rows do not determine them."""
         spans = {name: ends for name, ends in self.intervals().items() if name not in _LOSSES}
         return [name for name, (low, high) in spans.items() if low >= 0 and high > UNIDENTIFIED * low]
@@ -57,14 +57,18 @@ class Study:
         """
         predicted: dict[str, Any] = dict(at)
         predicted |= self.form.predict(self.fitted.parameters, at)
-        drawn = [self.form.predict(law, at) for law in self.draws if law]
-        if drawn:
-            for name in drawn[0]:
-                predicted["interval" if name == "loss" else f"{name}_interval"] = interval([v[name] for v in drawn])
+        predictions = [self.form.predict(law, at) for law in self.draws if law]
+        if predictions:
+            for name in predictions[0]:
+                predicted["interval" if name == "loss" else f"{name}_interval"] = interval(
+                    [v[name] for v in predictions]
+                )
             if isinstance(self.form, Regression):
                 left = self.table["loss"] / self.form.loss(self.fitted.parameters, self.table.values)
-                noise = np.random.default_rng(0).choice(left, len(drawn))
-                predicted["interval_of_a_run"] = interval([v["loss"] * x for v, x in zip(drawn, noise, strict=True)])
+                noise = np.random.default_rng(0).choice(left, len(predictions))
+                predicted["interval_of_a_run"] = interval(
+                    [v["loss"] * x for v, x in zip(predictions, noise, strict=True)]
+                )
         times = self._times_the_largest(predicted)
         predicted["times_the_largest_run"] = times
         if times > FAR:
@@ -72,7 +76,7 @@ class Study:
         return predicted
 
     def _times_the_largest(self, at: Mapping[str, Any]) -> float:
-        known = completed(at)
+        known = complete_point(at)
         for roles in (("flops",), ("params", "tokens", "unique_tokens", "learning_rate")):
             times = [known[r] / float(self.table[r].max()) for r in roles if r in known and r in self.table]
             if times:
@@ -82,7 +86,7 @@ class Study:
     def to_json(self, predictions: list[dict[str, Any]]) -> dict[str, Any]:
         """The output of `txjax scaling fit --json`."""
         failed = sum(law is None for law in self.draws)
-        spans, unknown = self.intervals(), self.unidentified()
+        spans, unknown = self.intervals(), self.unidentified_parameters()
         more = [
             f"{name} is unidentified: 95% of the draws lie between {low:.2g} and {high:.2g}"
             for name, (low, high) in spans.items()
@@ -163,26 +167,26 @@ def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
 
 def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
     """Parses `params=1e9,tokens=2e10`. Raises UserError."""
-    found = parse_numbers(text, field, tuple(ROLES))
-    for role, value in found.items():
+    point = parse_numbers(text, field, tuple(ROLES))
+    for role, value in point.items():
         if value <= 0:
             raise UserError(field, f"{role} above 0", value)
-    return found
+    return point
 
 
 def parse_numbers(text: str, field: str, names: tuple[str, ...] = ()) -> dict[str, float]:
     """Parses `name=number,...`. Raises UserError if a value is not finite or a name is not in `names`."""
-    found = {}
+    numbers = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))
         if names and name not in names:
             raise UserError(field, "one of " + ", ".join(names), name, near_misses(name, names))
         if not math.isfinite(number(value)):
             raise UserError(field, f"a number for {name}", value)
-        found[name] = number(value)
-    if not found:
+        numbers[name] = number(value)
+    if not numbers:
         raise UserError(field, "NAME=NUMBER,...", text)
-    return found
+    return numbers
 
 
 def interval(values: list[float]) -> list[float]:

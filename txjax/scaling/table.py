@@ -86,12 +86,12 @@ class Table:
 
     def digest(self) -> str:
         """A hash of all rows and columns."""
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         for role in sorted(self.values):
-            found.update(role.encode() + np.ascontiguousarray(self[role]).tobytes())
+            digest.update(role.encode() + np.ascontiguousarray(self[role]).tobytes())
         for group in self.groups if self.groups is not None else ():
-            found.update(str(group).encode() + b"\0")
-        return found.hexdigest()
+            digest.update(str(group).encode() + b"\0")
+        return digest.hexdigest()
 
     @staticmethod
     def of(**columns: Any) -> "Table":
@@ -128,7 +128,9 @@ def read_table(
     numbers = [role for role in chosen if role != "group"]
     for i, (name, row) in enumerate(zip(records.names, records.rows, strict=True)):
         values = {role: number(row.get(chosen[role])) for role in numbers}
-        wrong = [f"{chosen[r]} is {_shown(row.get(chosen[r]))}" for r, v in values.items() if not 0 < v < math.inf]
+        wrong = [
+            f"{chosen[r]} is {_shown_value(row.get(chosen[r]))}" for r, v in values.items() if not 0 < v < math.inf
+        ]
         if wrong:
             dropped.append({"row": name, "reason": ", ".join(wrong)})
         else:
@@ -149,7 +151,7 @@ def read_table(
         source=str(path),
         columns=tuple(records.columns()),
     )
-    return _completed(_without_largest(table, drop_largest_losses))
+    return _complete_columns(_without_largest(table, drop_largest_losses))
 
 
 def number(value: Any) -> float:
@@ -162,7 +164,7 @@ def number(value: Any) -> float:
         return math.nan
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     text = "" if value is None else str(value).strip()
     return text[:40] or "blank"
 
@@ -182,11 +184,11 @@ def _columns(text: str, records: Records) -> dict[str, str]:
             near = near_misses(column, known)
             raise UserError(f"{field} {role}", "a column of the data", column, near, f"it has {join_names(known, 40)}")
         chosen[role] = column
-    own = OF_RUNS | {OTHER_PARAMS: WITHOUT_EMBEDDINGS} if records.of_runs else {role: role for role in ROLES}
+    defaults = OF_RUNS | {OTHER_PARAMS: WITHOUT_EMBEDDINGS} if records.of_runs else {role: role for role in ROLES}
     if records.of_runs and chosen.get("params") == WITHOUT_EMBEDDINGS:
-        own.pop(OTHER_PARAMS)
+        defaults.pop(OTHER_PARAMS)
     # Once --columns is given for a CSV, other roles get no default column: C is then 6 N D, not a column `flops`.
-    chosen |= {r: c for r, c in own.items() if r not in chosen and c in known and (records.of_runs or not parts)}
+    chosen |= {r: c for r, c in defaults.items() if r not in chosen and c in known and (records.of_runs or not parts)}
     if records.of_runs and "loss" not in chosen:
         losses = [name for name in known if name.startswith("eval/") and name.endswith("/loss")]
         if len(losses) != 1:
@@ -226,8 +228,8 @@ def _clauses(text: str, known: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _split(text: str, pattern: str) -> tuple[str, str, str]:
-    found = re.search(pattern, text)
-    return (text[: found.start()], ",", text[found.end() :]) if found else (text, "", "")
+    match = re.search(pattern, text)
+    return (text[: match.start()], ",", text[match.end() :]) if match else (text, "", "")
 
 
 def _holds(cell: Any, operator: str, value: str) -> bool:
@@ -258,7 +260,7 @@ def _without_largest(table: Table, count: int) -> Table:
     return dataclasses.replace(kept, dropped=(*kept.dropped, *reasons))
 
 
-def _completed(table: Table) -> Table:
+def _complete_columns(table: Table) -> Table:
     """The table with the third of N, D and C derived from two, and warnings about derived or duplicate values."""
     has, warnings = set(table.values), []
     if {"params", "tokens"} <= has and "flops" not in has:
@@ -270,10 +272,10 @@ def _completed(table: Table) -> Table:
     elif {"tokens", "flops"} <= has and "params" not in has:
         warnings.append("no column of parameters: N = C / (6 D) is used")
         table = table.adding(params=table["flops"] / (6 * table["tokens"]))
-    seen: dict[tuple[float, ...], str] = {}
+    names: dict[tuple[float, ...], str] = {}
     for i, row in enumerate(zip(*table.values.values(), strict=True)):
         name = str(table.names[i])
-        if row in seen:
-            warnings.append(f"{name} is the same as {seen[row]}; both are used")
-        seen.setdefault(row, name)
+        if row in names:
+            warnings.append(f"{name} is the same as {names[row]}; both are used")
+        names.setdefault(row, name)
     return dataclasses.replace(table, warnings=(*table.warnings, *warnings))

@@ -5,7 +5,6 @@ from txjax.sharding.current import (
     active,
     axis_index,
     constrain,
-    each,
     no_mesh,
     num_shards,
     partition,
@@ -13,9 +12,10 @@ from txjax.sharding.current import (
     shard_map,
     unshard_param,
     use_mesh,
-    within,
+    vmap_shards,
+    without_axis,
 )
-from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stacked
+from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stack_shardings
 
 __all__ = [
     "AXES",
@@ -25,7 +25,7 @@ __all__ = [
     "active",
     "batch_sharding",
     "constrain",
-    "each",
+    "vmap_shards",
     "unshard_param",
     "is_axes",
     "shard_map",
@@ -35,7 +35,7 @@ __all__ = [
     "num_shards",
     "ring_permute",
     "shardings",
-    "stacked",
+    "stack_shardings",
     "use_mesh",
-    "within",
+    "without_axis",
 ]

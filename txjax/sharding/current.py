@@ -27,19 +27,19 @@ def no_mesh() -> contextlib.AbstractContextManager[Any]:
     return _active.within(None)
 
 
-def within(axis: str) -> contextlib.AbstractContextManager[Any]:
+def without_axis(axis: str) -> contextlib.AbstractContextManager[Any]:
     """Removes the mesh axes of `axis` from all rules inside, where one shard of `axis` is traced."""
     state = _active.get()
     return _active.within(state and (state[0], state[1].without(axis)))
 
 
-def each(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap_shards(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """`jax.vmap` over leading dimensions named `axis`: every device computes its own shards."""
     state = _active.get()
     split = () if state is None else state[1].table().get(axis, ())
 
     def part(*args: Any) -> Any:
-        with within(axis):
+        with without_axis(axis):
             return function(*args)
 
     return jax.vmap(part, in_axes, out_axes, spmd_axis_name=split or None)

@@ -175,7 +175,7 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
     return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=is_axes)
 
 
-def stacked(axis: str, placed: PyTree, mesh: Mesh) -> PyTree:
+def stack_shardings(axis: str, placed: PyTree, mesh: Mesh) -> PyTree:
     """The shardings of arrays [axis ...] whose parts along `axis` have the shardings `placed`."""
     (first,) = mesh.partition((axis,))
     return jax.tree.map(

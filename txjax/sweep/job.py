@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from txjax.checkpoint.steps import Steps
-from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail, is_finished
 
 TRAIN = (sys.executable, "-m", "txjax", "train")
 
@@ -42,19 +42,21 @@ class SweepJob:
         """The file for that process's stdout and stderr."""
         return self.folder.run(group[0].name) / "output.txt"
 
-    def finished(self, point: SweepPoint) -> bool:
+    def is_finished(self, point: SweepPoint) -> bool:
         """Whether the point's run has saved its last step."""
-        return finished(self.folder.run(point.name), point.num_steps)
+        return is_finished(self.folder.run(point.name), point.num_steps)
 
-    def left(self) -> list[SweepPoint]:
+    def unfinished_points(self) -> list[SweepPoint]:
         """The unfinished points."""
-        return [point for point in self.points if not self.finished(point)]
+        return [point for point in self.points if not self.is_finished(point)]
 
     def flops_left(self) -> int:
         """FLOPs of all steps that no checkpoint contains."""
-        return sum(point.flops_per_step * (point.num_steps - self.saved(point)) for point in self.left())
+        return sum(
+            point.flops_per_step * (point.num_steps - self.saved_step(point)) for point in self.unfinished_points()
+        )
 
-    def saved(self, point: SweepPoint) -> int:
+    def saved_step(self, point: SweepPoint) -> int:
         """The newest saved step of a point's run. 0 if there is none."""
         return max(Steps(self.folder.run(point.name)).steps(), default=0)
 

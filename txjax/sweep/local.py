@@ -56,8 +56,8 @@ class Running:
         with self.output.open("rb") as file:
             file.seek(self.offset)
             lines = file.read().decode(errors="replace").strip().splitlines()
-        own = [line.partition(f"{name}: ")[2] for line in lines if line.startswith(f"failed: {name}: ")]
-        message = (own or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
+        messages = [line.partition(f"{name}: ")[2] for line in lines if line.startswith(f"failed: {name}: ")]
+        message = (messages or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
         if code < 0:
             return f"killed by {signal.Signals(-code).name}" + (f"; last output: {message}" if message else "")
         return message or f"exit code {code}"
@@ -75,7 +75,9 @@ class Local:
     def __init__(
         self, work: SweepJob, groups: Sequence[Sequence[SweepPoint]], jobs: int = 1, seconds: float | None = None
     ):
-        self.work, self.jobs, self.view = work, jobs, SweepProgress(work)
+        self.work = work
+        self.jobs = jobs
+        self.view = SweepProgress(work)
         self.deadline = None if seconds is None else time.monotonic() + seconds
         self.ended: dict[str, PointResult] = {}
         self.running: list[Running] = []
@@ -130,7 +132,7 @@ class Local:
                     if self.view.states[point.name] != "elsewhere":
                         self.view.say(point, "elsewhere")
                 return False
-            left = [point for point in group if not self.work.finished(point)]
+            left = [point for point in group if not self.work.is_finished(point)]
             for point in group:
                 if point not in left:  # another sweep finished it
                     self.end(point, PointResult("finished"))
@@ -163,7 +165,7 @@ class Local:
         if code == EXIT_CODE and not stopping:  # preempted, not stopped by this sweep
             self.view.say(point, "waiting")
             return False
-        if self.work.finished(point):
+        if self.work.is_finished(point):
             self.end(point, PointResult("finished"))
         elif stopping and code in (EXIT_CODE, -signal.SIGTERM):
             self.end(point, PointResult("stopped"))

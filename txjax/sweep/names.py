@@ -39,7 +39,7 @@ def text(value: Any) -> str:
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
     if dataclasses.is_dataclass(value):
-        return type(value).__name__ + "".join(f"_{name}{text(inner)}" for name, inner in _own(value))
+        return type(value).__name__ + "".join(f"_{name}{text(inner)}" for name, inner in _changed_fields(value))
     if isinstance(value, dict):
         return "_".join(f"{key}{text(inner)}" for key, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
@@ -47,7 +47,7 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def _own(component: Any) -> Iterable[tuple[str, Any]]:
+def _changed_fields(component: Any) -> Iterable[tuple[str, Any]]:
     """The non-default settings."""
     for field in config_fields(component):
         value = getattr(component, field.name)
@@ -61,13 +61,13 @@ def _own(component: Any) -> Iterable[tuple[str, Any]]:
 def labels(paths: Iterable[str]) -> dict[str, str]:
     """The shortest unique suffix of each path."""
     steps = {path: re.findall(r"[^.\[\]]+", path) for path in paths}
-    found = {}
-    for path, own in steps.items():
+    suffixes = {}
+    for path, parts in steps.items():
         depth = 1
-        while sum(other[-depth:] == own[-depth:] for other in steps.values()) > 1 and depth < len(own):
+        while sum(other[-depth:] == parts[-depth:] for other in steps.values()) > 1 and depth < len(parts):
             depth += 1
-        found[path] = ".".join(own[-depth:])
-    return found
+        suffixes[path] = ".".join(parts[-depth:])
+    return suffixes
 
 
 def _folder_name(name: str) -> str:

@@ -32,8 +32,8 @@ def grid(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
     Raises:
       UserError: two axes set one path, or an axis is empty.
     """
-    made = [axis for given in axes for axis in _axes(given)]
-    return [_joined(points) for points in itertools.product(*made)]
+    points_by_axis = [axis for argument in axes for axis in _axes(argument)]
+    return [_join_points(points) for points in itertools.product(*points_by_axis)]
 
 
 def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
@@ -42,11 +42,11 @@ def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
     Raises:
       UserError: the lengths differ, or two axes set one path.
     """
-    made = [axis for given in axes for axis in _axes(given)]
-    if len({len(axis) for axis in made}) > 1:
-        lengths = ", ".join(f"{len(axis)} of {' '.join(axis[0])}" for axis in made)
+    points_by_axis = [axis for argument in axes for axis in _axes(argument)]
+    if len({len(axis) for axis in points_by_axis}) > 1:
+        lengths = ", ".join(f"{len(axis)} of {' '.join(axis[0])}" for axis in points_by_axis)
         raise UserError("sweep", "axes of one length in zip", lengths)
-    return [_joined(points) for points in builtins.zip(*made, strict=True)]
+    return [_join_points(points) for points in builtins.zip(*points_by_axis, strict=True)]
 
 
 def chain(*parts: Iterable[Point]) -> list[Point]:
@@ -61,9 +61,9 @@ class Uniform:
     low: float
     high: float
 
-    def at(self, share: float) -> float:
+    def quantile(self, share: float) -> float:
         """The quantile `share` (0 to 1)."""
-        return _rounded(self.low + share * (self.high - self.low))
+        return _round_value(self.low + share * (self.high - self.low))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +73,11 @@ class LogUniform:
     low: float
     high: float
 
-    def at(self, share: float) -> float:
+    def quantile(self, share: float) -> float:
         """The quantile `share` (0 to 1)."""
         if not 0 < self.low <= self.high:
             raise UserError("sweep", "LogUniform(low, high) with 0 < low <= high", (self.low, self.high))
-        return _rounded(math.exp(math.log(self.low) + share * math.log(self.high / self.low)))
+        return _round_value(math.exp(math.log(self.low) + share * math.log(self.high / self.low)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Whole:
     low: int
     high: int
 
-    def at(self, share: float) -> int:
+    def quantile(self, share: float) -> int:
         """The quantile `share` (0 to 1)."""
         return self.low + min(int(share * (self.high - self.low + 1)), self.high - self.low)
 
@@ -124,42 +124,44 @@ def sample(
         shares = qmc.Halton(size, rng=rng).random(count)
     else:
         shares = qmc.LatinHypercube(size, rng=rng).random(count)
-    return [{path: _at(path, ranges[path], x) for path, x in builtins.zip(ranges, row, strict=True)} for row in shares]
+    return [
+        {path: _value_at(path, ranges[path], x) for path, x in builtins.zip(ranges, row, strict=True)} for row in shares
+    ]
 
 
-def _at(path: str, given: Any, share: float) -> Any:
-    if isinstance(given, Uniform | LogUniform | Whole):
-        return given.at(float(share))
-    values = list(given)
+def _value_at(path: str, choices: Any, share: float) -> Any:
+    if isinstance(choices, Uniform | LogUniform | Whole):
+        return choices.quantile(float(share))
+    values = list(choices)
     if not values:
         raise UserError("sweep", f"values for {path}", values)
     return values[min(int(share * len(values)), len(values) - 1)]
 
 
-def _rounded(value: float) -> float:
+def _round_value(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _axes(given: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[list[Point]]:
+def _axes(argument: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[list[Point]]:
     """The axes of an argument: one for every entry of a dict; a list of points is one axis."""
-    if isinstance(given, Mapping):
+    if isinstance(argument, Mapping):
         axes = []
-        for path, values in given.items():
+        for path, values in argument.items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 raise UserError("sweep", f"a list of values for {path}", values)
             axes.append([{path: value} for value in values])
             if not axes[-1]:
                 raise UserError("sweep", f"values for {path}", [])
         return axes
-    return [[dict(point) for point in given]]
+    return [[dict(point) for point in argument]]
 
 
-def _joined(parts: Iterable[Point]) -> Point:
+def _join_points(parts: Iterable[Point]) -> Point:
     points = list(parts)
-    made: Point = {}
+    union: Point = {}
     for point in points:
-        if twice := [path for path in point if path in made and path != NAME]:
+        if twice := [path for path in point if path in union and path != NAME]:
             raise UserError("sweep", "axes that set different paths", twice[0], hint="it is set by two of them")
-        made |= point
+        union |= point
     name = joined_name(points)
-    return made if name is None else made | {NAME: name}
+    return union if name is None else union | {NAME: name}

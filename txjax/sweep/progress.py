@@ -51,9 +51,9 @@ class SweepProgress:
 
     def add(self, point: SweepPoint) -> None:
         """Adds a point."""
-        self.states[point.name] = "finished" if self.work.finished(point) else "waiting"
+        self.states[point.name] = "finished" if self.work.is_finished(point) else "waiting"
         self.tails[point.name] = Tail(self.work.folder.run(point.name))
-        self.first[point.name] = self.work.saved(point)
+        self.first[point.name] = self.work.saved_step(point)
 
     def say(self, point: SweepPoint, state: str, more: str = "") -> None:
         """Sets the state of a point, and prints it if there is no live table."""
@@ -71,7 +71,7 @@ class SweepProgress:
             if force or self.states[point.name] in ("running", "elsewhere"):
                 self.tails[point.name].read()
         if self.live:
-            self.live.update(self._drawn(), refresh=True)
+            self.live.update(self._table(), refresh=True)
 
     def step(self, point: SweepPoint) -> int:
         """The last logged step of a point."""
@@ -99,7 +99,7 @@ class SweepProgress:
             return []
         return [f"step {last['step']}/{point.num_steps}", *(f"{k} {v}" for k, v in scores(last).items())]
 
-    def _drawn(self) -> Group:
+    def _table(self) -> Group:
         room = max(4, self.console.height - 6)
         order = ["running", "failed", "elsewhere", "stopped", "waiting", "pruned", "finished"]
         points = sorted(self.work.points, key=lambda point: order.index(self.states[point.name]))
@@ -109,9 +109,9 @@ class SweepProgress:
         for name in ("", "step", *names):
             table.add_column(plain_text(name), justify="right")
         for point in points[:room]:
-            found = scores(self.tails[point.name].last)
+            losses = scores(self.tails[point.name].last)
             at = f"{self.step(point)}/{point.num_steps}"
-            cells = [point.name, self.states[point.name], at, *(found.get(name, "") for name in names)]
+            cells = [point.name, self.states[point.name], at, *(losses.get(name, "") for name in names)]
             table.add_row(*map(plain_text, cells))
         return Group(table, plain_text(self._summary(len(points) - room)))
 
@@ -123,8 +123,8 @@ class SweepProgress:
 
 def scores(row: Row) -> dict[str, str]:
     """The losses of a row as short text, evaluations last."""
-    found = {k: v for k, v in row.items() if k == "train/loss" or (k.startswith("eval/") and k.endswith("/loss"))}
-    return {name.removesuffix("/loss"): compact(value) for name, value in sorted(found.items(), reverse=True)}
+    losses = {k: v for k, v in row.items() if k == "train/loss" or (k.startswith("eval/") and k.endswith("/loss"))}
+    return {name.removesuffix("/loss"): compact(value) for name, value in sorted(losses.items(), reverse=True)}
 
 
 def table_rows(points: Sequence[SweepPoint], states: Mapping[str, str]) -> list[list[str]]:

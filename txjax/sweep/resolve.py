@@ -58,17 +58,17 @@ def resolve(source: str, overrides: Sequence[str]) -> tuple[list[Resolved], int]
     if not points:
         raise UserError("--config", f"a sweep() in {file.path} that returns points", "none")
     points = [{path: x.item() if isinstance(x, np.generic) else x for path, x in p.items()} for p in points]
-    found: dict[str, Resolved] = {}
+    by_name: dict[str, Resolved] = {}
     for name, named in zip(names(points), points, strict=True):
         point = {path: value for path, value in named.items() if path != NAME}
         run = apply(file, overrides, point, name)
-        if any(other.digest == run.digest for other in found.values()):
+        if any(other.digest == run.digest for other in by_name.values()):
             continue
-        if name in found:
-            one, other = (tree.to_json(p) for p in (found[name].point, point))
+        if name in by_name:
+            one, other = (tree.to_json(p) for p in (by_name[name].point, point))
             raise UserError("--config", "points of different names", name, hint=f"{one} and {other} have the same")
-        found[name] = run
-    return list(found.values()), len(points) - len(found)
+        by_name[name] = run
+    return list(by_name.values()), len(points) - len(by_name)
 
 
 def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -> Resolved:

@@ -56,12 +56,12 @@ def propose(source: str, overrides: Sequence[str], trial: Any, name: str) -> Res
 def of_params(source: str, overrides: Sequence[str], params: str) -> Any:
     """The experiment of a trial with these parameters (JSON). Raises UserError if they are invalid."""
     try:
-        found = json.loads(params)
-        if not isinstance(found, dict):
+        by_name = json.loads(params)
+        if not isinstance(by_name, dict):
             raise ValueError("not an object")
     except ValueError as error:
         raise UserError("--trial", "the parameters of a trial of search(), as JSON", params, hint=str(error)) from None
-    return propose(source, overrides, optuna().trial.FixedTrial(found), "trial").experiment
+    return propose(source, overrides, optuna().trial.FixedTrial(by_name), "trial").experiment
 
 
 @dataclasses.dataclass
@@ -118,11 +118,11 @@ class Search(Local):
     def start(self) -> None:
         """Takes trials and starts them, up to `jobs`."""
         for mine in list(self.taken):
-            if self.work.finished(mine.point):  # its worker died before it reported the end
+            if self.work.is_finished(mine.point):  # its worker died before it reported the end
                 self.taken.remove(mine)
                 self._read(mine)
                 self._end_trial(mine, "")
-            elif self._started(mine):
+            elif self._start_trial(mine):
                 self.taken.remove(mine)
         if len(self.running) + len(self.taken) < self.jobs and time.monotonic() >= self._take_at:
             with self.study.alone():
@@ -145,7 +145,7 @@ class Search(Local):
         self.view.add(point)
         return Trial(trial, point, Tail(self.work.folder.run(name)), Heartbeat(self.study, trial.number))
 
-    def _started(self, mine: Trial) -> bool:
+    def _start_trial(self, mine: Trial) -> bool:
         words = [f"--workdir={self.work.folder.run(mine.point.name)}", "--trial=" + json.dumps(mine.trial.params)]
         self.trials[mine.point.name] = mine
         return self.launch([mine.point], [*TRAIN, f"--config={self.work.config}", *words, *self.work.overrides])
@@ -183,7 +183,7 @@ class Search(Local):
         """Reports to Optuna how a trial ended."""
         mine = self.trials.pop(point.name)
         self._read(mine)
-        interrupted = code in (75, -15) and not mine.pruned and not self.work.finished(point)
+        interrupted = code in (75, -15) and not mine.pruned and not self.work.is_finished(point)
         if interrupted:  # it resumes here, or on another worker
             self.study.give_back(mine.trial.number)
             self.end(point, PointResult("stopped"))
@@ -194,11 +194,11 @@ class Search(Local):
     def _end_trial(self, mine: Trial, cause: str) -> None:
         """Ends a trial whose run has ended: pruned, finished or failed."""
         number, states = mine.trial.number, self.study.states
-        value = mine.values.get(self.work.saved(mine.point), math.nan)
-        if mine.pruned and not self.work.finished(mine.point):
+        value = mine.values.get(self.work.saved_step(mine.point), math.nan)
+        if mine.pruned and not self.work.is_finished(mine.point):
             self.study.tell(number, state=states.PRUNED)
             self.end(mine.point, PointResult("pruned"))
-        elif self.work.finished(mine.point) and math.isfinite(value):
+        elif self.work.is_finished(mine.point) and math.isfinite(value):
             self.study.tell(number, values=value)
             self.end(mine.point, PointResult("finished"))
         else:

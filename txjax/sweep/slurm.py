@@ -31,10 +31,10 @@ def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run:
     """
     if not LAUNCHER.is_file():
         raise UserError("--executor", "slurm where txjax runs from a checkout (with launch/slurm.py)", str(LAUNCHER))
-    if not dry_run and (job := _queued(work.folder.path)):
+    if not dry_run and (job := _queued_job(work.folder.path)):
         hint = f"wait until it is over, or scancel {job}; then the same command submits what is left"
         raise UserError("--workdir", "a sweep without jobs in Slurm's queue", f"job {job}", hint=hint)
-    left = work.left()
+    left = work.unfinished_points()
     if not left:
         return 0
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ def line(work: SweepJob, point: SweepPoint) -> str:
     return shlex.join(work.flags([point]))
 
 
-def _queued(folder: Path) -> str:
+def _queued_job(folder: Path) -> str:
     """The job id of an earlier array that is still pending or running. "" if there is none."""
     squeue = shutil.which("squeue")
     for note in sorted(folder.glob("launch/*/launch.json")) if squeue else []:

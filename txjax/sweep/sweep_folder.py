@@ -54,7 +54,7 @@ class SweepPoint:
         return self.flops_per_step * self.num_steps
 
 
-def finished(workdir: Path, num_steps: int) -> bool:
+def is_finished(workdir: Path, num_steps: int) -> bool:
     """Whether a run has ended: its last step, or the one at which `stop` ended it, is saved completely, and no
     evaluation of it is left."""
     steps = Steps(workdir)
@@ -145,10 +145,10 @@ class Tail:
         """The rows since the last call. After a restart truncated the log, all of its rows again."""
         try:
             with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_ino != self._file or found.st_size < self._offset:
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._file or status.st_size < self._offset:
                     self._offset = 0
-                    self._file = found.st_ino
+                    self._file = status.st_ino
                     self.last = {}
                 file.seek(self._offset)
                 text = file.read()

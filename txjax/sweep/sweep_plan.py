@@ -8,9 +8,9 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store
-from txjax.experiment import resolved
+from txjax.experiment import with_default_eval_data
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
-from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
 from txjax.train.prepare import checked_layout
 from txjax.train.run.workdir import check_config
 from txjax.train.state.counting import flops_per_step
@@ -35,7 +35,7 @@ def plan(
     """
     runs, same = resolve(source, overrides)
     costs: dict[str, int] = {}
-    return [_planned(run, Folder(folder).run(run.name), costs, here) for run in runs], same, runs
+    return [_plan_point(run, Folder(folder).run(run.name), costs, here) for run in runs], same, runs
 
 
 def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed: int) -> tuple[SweepPoint, str, int]:
@@ -49,8 +49,8 @@ def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed:
 
     study = optuna().create_study(sampler=sampler(seed))
     run = propose(source, overrides, study.ask(), "the first trial")
-    found, every_steps = metric_of(run.experiment, metric)
-    return _planned(run, Path("/nowhere"), {}), found, every_steps
+    chosen_metric, every_steps = metric_of(run.experiment, metric)
+    return _plan_point(run, Path("/nowhere"), {}), chosen_metric, every_steps
 
 
 def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
@@ -74,14 +74,14 @@ def can_be_one_program(runs: Sequence[Resolved]) -> bool:
     return True
 
 
-def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:
+def _plan_point(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:
     variables = None
     with point_in_errors(run.name):
-        experiment = resolved(run.experiment)
+        experiment = with_default_eval_data(run.experiment)
         check_config(workdir, experiment)
         if not here:
             check_fields(experiment)
-        elif not finished(workdir, experiment.num_steps):
+        elif not is_finished(workdir, experiment.num_steps):
             layout = checked_layout(run.experiment)
             if not Store(workdir).steps():
                 find_init_source(experiment, layout)

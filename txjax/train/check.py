@@ -213,7 +213,7 @@ def _inside(place: str, root: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise error.inside(place, root) from None
+        raise error.with_path(place, root) from None
 
 
 def _check_data(checks: Checks, field: str, data: Dataset, asker: Any, needed: tuple[str, ...]) -> None:

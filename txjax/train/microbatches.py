@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from txjax.types import Batch, ObjectiveOutput, PyTree
 
 
-def cut(batch: Batch, parts: int) -> Batch:
+def split_microbatches(batch: Batch, parts: int) -> Batch:
     """[B ...] -> [parts B/parts ...], every part a stride through the batch so that no example changes device."""
     return jax.tree.map(lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), batch)
 

@@ -12,8 +12,8 @@ from txjax.checkpoint import Store
 from txjax.data import Source
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
-from txjax.experiment import Experiment, resolved
-from txjax.nn import one_of
+from txjax.experiment import Experiment, with_default_eval_data
+from txjax.nn import microbatch_of
 from txjax.train.check import check, open_all
 from txjax.train.check_scores import check_scores
 from txjax.train.state.counting import forward_of
@@ -59,7 +59,7 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
     """
     experiments = [in_steps(experiment) for experiment in experiments]
     layout = checked_layout(experiments[0])
-    stated, experiments = experiments[0], [resolved(experiment) for experiment in experiments]
+    stated, experiments = experiments[0], [with_default_eval_data(experiment) for experiment in experiments]
     resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
     first = experiments[0]
     with sharding.use_mesh(first.mesh):
@@ -84,13 +84,13 @@ def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
     with user_code_errors("config"):
         check(experiment)
-    experiment = resolved(experiment)
+    experiment = with_default_eval_data(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh, user_code_errors("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
             spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
             params, others = layout.variables["params"], layout.abstract.model_state
-            with one_of(experiment.microbatches):
+            with microbatch_of(experiment.microbatches):
                 jax.eval_shape(forward_of(experiment), params, others, spec)
         check_scores(experiment, layout.variables)
         return layout

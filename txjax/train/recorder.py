@@ -5,7 +5,7 @@ from threading import Barrier
 
 from txjax import distributed
 from txjax.checkpoint import Store
-from txjax.log import Log, read_metrics, spare
+from txjax.log import Log, backup_log, read_metrics
 from txjax.train.prepare import Run
 from txjax.train.rows import RowRecorder
 from txjax.train.run_eval import Evaluations
@@ -28,7 +28,7 @@ class RunRecorder(RowRecorder):
         self.row = known.get("row", {})
         logged = start - bool(self.row)
         if self.store.passed_over:
-            spare(self.workdir, max(self.store.passed_over))
+            backup_log(self.workdir, max(self.store.passed_over))
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
         self.log = Log(self.workdir, trackers, num_steps, logged, distributed.process_index(), shown, known.get("log"))
         if stop := self.experiment.stop:

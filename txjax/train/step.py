@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import optax
 
 from txjax import backend
-from txjax.eval.evaluation import named
+from txjax.eval.evaluation import named_sums
 from txjax.experiment import Experiment
-from txjax.nn import one_of
-from txjax.train.microbatches import accumulate, cut
+from txjax.nn import microbatch_of
+from txjax.train.microbatches import accumulate, split_microbatches
 from txjax.train.state.state import Layout
 from txjax.train.state.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
@@ -32,7 +32,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     or a batch without any weight leaves parameters, moments, averages and model state as they were.
 
     Metrics: `loss`, `grad_norm` and `lr` of this step, scalars; `skipped`, int32 [2]; `sums`, a `Mean` for each term
-    of the loss and each metric of the objective (`named`).
+    of the loss and each metric of the objective (`named_sums`).
     """
     model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
     schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
@@ -41,14 +41,14 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, Any]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
 
-        def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
+        def objective_output(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
             variables = {"params": merge(params, state.frozen), **model_state}
             return objective(model, variables, batch, key, train=True)
 
         def loss(
             params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None
         ) -> tuple[jax.Array, ObjectiveOutput]:
-            seen = outcome(params, model_state, batch)
+            seen = objective_output(params, model_state, batch)
             if counts is None:
                 return total(seen.losses), seen
             whole = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}  # this is a part of it
@@ -56,20 +56,24 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
             # Counts don't depend on parameters, so the compiler drops the model from this call.
-            return {k: m.count for k, m in outcome(state.params, state.model_state, batch).losses.items()}
+            return {k: m.count for k, m in objective_output(state.params, state.model_state, batch).losses.items()}
 
         if parts == 1:
             grads, seen = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
         else:
-            outcome = jax.jit(outcome, inline=True)  # the model is traced once: for counts, shapes and the gradient
-            with one_of(parts):
-                grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
+            objective_output = jax.jit(
+                objective_output, inline=True
+            )  # the model is traced once: for counts, shapes and the gradient
+            with microbatch_of(parts):
+                grads, seen = accumulate(
+                    loss, counts_of, state.params, state.model_state, split_microbatches(batch, parts)
+                )
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
         old_opt_state = backend.fetch(state.opt_state, shardings)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm) & jnp.isfinite(optax.tree.norm(seen.model_state))
-        good &= True if spikes is None else ~spikes.found(old_opt_state, grad_norm)
+        good &= True if spikes is None else ~spikes.is_spike(old_opt_state, grad_norm)
         good &= jnp.stack([mean.count for mean in seen.losses.values()]).any()
         updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -83,7 +87,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
-        metrics |= {"skipped": skipped, "sums": named((seen.losses, seen.metrics))}
+        metrics |= {"skipped": skipped, "sums": named_sums((seen.losses, seen.metrics))}
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
         return new, metrics
 

@@ -25,7 +25,7 @@ from txjax.train.run.watchdog import Watchdog
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
 from txjax.train.state.init_from import InitSource
-from txjax.train.state.state import batch_spec, variables
+from txjax.train.state.state import batch_spec, model_variables
 from txjax.train.step import jit_step
 from txjax.train.throughput import Pending, Throughput
 from txjax.types import Batch, RunError
@@ -88,7 +88,7 @@ class Trainer:
         batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
         with user_code_errors("config.model, config.objective"):
             jax.eval_shape(self.traced_step(), self.layout.abstract, batch)
-        self.recorder.eval_fn.trace(variables(self.layout.abstract))
+        self.recorder.eval_fn.trace(model_variables(self.layout.abstract))
 
     def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
         """Restores the newest good checkpoint, or creates the state; opens the log."""
@@ -187,7 +187,7 @@ class Trainer:
 
     def evaluate(self, name: str, step: int) -> None:
         """Scores the model after a step."""
-        self.recorder.evaluate(name, variables(self.state), step)
+        self.recorder.evaluate(name, model_variables(self.state), step)
 
     def save(self, step: int, seconds: dict[str, float]) -> None:
         """Starts to save the state after a step, with the seconds that were spent on reaching it."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Shaped
 
-from txjax.transfer.origin import FIELD, From, under
+from txjax.transfer.origin import FIELD, From, is_under
 from txjax.transfer.resize import ResizeAxis
 from txjax.types import UserError, near_misses
 
@@ -37,7 +37,7 @@ def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variable
 
     Trained and frozen parameters are not distinguished; an average of one (`Experiment.ema`) replaces it.
     """
-    found: Variables = {"params": {}}
+    stored: Variables = {"params": {}}
     for kind in ("frozen", "params", "model_state", "ema"):
         start = f"weights/{kind}/"
         for at, (shape, dtype) in arrays.items():
@@ -45,8 +45,8 @@ def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variable
                 collection, path = "params", at.removeprefix(start)
                 if kind == "model_state":
                     collection, _, path = path.partition("/")
-                found.setdefault(collection, {})[path] = Stored(at, tuple(shape), dtype)
-    return found
+                stored.setdefault(collection, {})[path] = Stored(at, tuple(shape), dtype)
+    return stored
 
 
 class Source(NamedTuple):
@@ -100,10 +100,10 @@ class Row(NamedTuple):
         """The number of elements."""
         return math.prod(self.array.shape)
 
-    def resized(self, array: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+    def resize(self, array: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         """The array there with the shape of the array here."""
         for number, way in self.resizes:
-            array = way.along(array, number, self.array.shape[number])
+            array = way.resize_axis(array, number, self.array.shape[number])
         return array
 
 
@@ -122,25 +122,27 @@ def match(sources: Sequence[Source], here: Variables, axes: Mapping[str, tuple[s
     rows, taken = [], set()
     for collection, arrays in here.items():
         for path, array in arrays.items():
-            claims = [(i, found) for i, source in enumerate(sources) if (found := source.claim(collection, path))]
+            claims = [(i, stored) for i, source in enumerate(sources) if (stored := source.claim(collection, path))]
             if len(claims) > 1:
-                both = " and ".join(f"{sources[i].field} ({found.at} of {sources[i].name})" for i, found in claims[:2])
+                both = " and ".join(
+                    f"{sources[i].field} ({stored.at} of {sources[i].name})" for i, stored in claims[:2]
+                )
                 hint = f"omit=({path.split('/')[0]!r},) of one leaves it to the other"
                 raise UserError(FIELD, f"one origin of {path}", both, hint=hint)
             if not claims:
                 rows.append(Row("new", path, array, None))
-            for i, found in claims:
+            for i, stored in claims:
                 names = axes.get(path, ()) if collection == "params" else ()
-                resizes = _resizes(sources[i], path, array, found, names)
-                rows.append(Row("resized" if resizes else "loaded", path, array, found, i, resizes))
-                taken.add((sources[i].name, found.at))
+                resizes = _resizes(sources[i], path, array, stored, names)
+                rows.append(Row("resized" if resizes else "loaded", path, array, stored, i, resizes))
+                taken.add((sources[i].name, stored.at))
     for i, source in enumerate(sources):
         if not any(row.source == i for row in rows):
             _nothing_taken(source, here)
     for i, source in enumerate(sources):
         for arrays in source.arrays.values():
             for path, array in arrays.items():
-                if under(path, source.origin.there) and (source.name, array.at) not in taken:
+                if is_under(path, source.origin.there) and (source.name, array.at) not in taken:
                     taken.add((source.name, array.at))
                     rows.append(Row("dropped", path, None, array, i))
     return rows
@@ -151,20 +153,20 @@ def _resizes(
 ) -> tuple[tuple[int, ResizeAxis], ...]:
     """Which axes are resized, and how. Raises UserError if the result is not the array here."""
     ways = {way.axis: way for way in source.origin.resize}
-    found, same = [], here.dtype == there.dtype and len(here.shape) == len(there.shape)
+    resizes, same = [], here.dtype == there.dtype and len(here.shape) == len(there.shape)
     unnamed = (None,) * len(here.shape)
     for number, (rows, count, name) in enumerate(zip(here.shape, there.shape, names or unnamed, strict=False)):
         if same and name in ways:
             try:
                 ways[name].check(rows, count)
             except UserError as error:
-                raise error.inside(f"{source.field}.resize", "resize") from None
+                raise error.with_path(f"{source.field}.resize", "resize") from None
         if rows != count and name in ways:
-            found.append((number, ways[name]))
+            resizes.append((number, ways[name]))
         elif rows != count:
             same = False
     if same:
-        return tuple(found)
+        return tuple(resizes)
     different = [n for a, b, n in zip(here.shape, there.shape, names, strict=False) if a != b] or [None]
     fit = all(n in _EXAMPLES for n in different) and here.dtype == there.dtype
     ways_to_fit = " and ".join(_EXAMPLES[n] for n in different if n in _EXAMPLES)
@@ -181,7 +183,7 @@ def _check_prefixes(source: Source, here: Variables) -> None:
         ("there", origin.there, theirs, source.name),
         *((f"omit[{i}]", prefix, ours, "this model") for i, prefix in enumerate(origin.omit)),
     ):
-        if not any(under(path, prefix) for path in paths):
+        if not any(is_under(path, prefix) for path in paths):
             near = near_misses(prefix, _prefixes(paths)) or sorted({path.split("/")[0] for path in paths})
             raise UserError(f"{source.field}.{field}", f"a prefix of paths in {whose}", prefix, near)
 
@@ -198,8 +200,8 @@ def _nothing_taken(source: Source, here: Variables) -> None:
 
 
 def _prefixes(paths: Iterable[str]) -> set[str]:
-    def of(path: str) -> Iterator[str]:
+    def prefixes_of(path: str) -> Iterator[str]:
         steps = path.split("/")
         return ("/".join(steps[: i + 1]) for i in range(len(steps)))
 
-    return {prefix for path in paths for prefix in of(path)}
+    return {prefix for path in paths for prefix in prefixes_of(path)}

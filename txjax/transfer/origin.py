@@ -29,7 +29,7 @@ class From:
 
     def path_there(self, path: str) -> str | None:
         """The path in the source run; None for a parameter that this origin doesn't give."""
-        if not under(path, self.here) or any(under(path, prefix) for prefix in self.omit):
+        if not is_under(path, self.here) or any(is_under(path, prefix) for prefix in self.omit):
             return None
         return "/".join(x for x in (self.there, path[len(self.here) :].strip("/")) if x)
 
@@ -41,20 +41,20 @@ def origins(init_from: Any) -> list[tuple[str, From]]:
       UserError: it is neither a text, nor a From, nor a tuple of these.
     """
     several = isinstance(init_from, tuple | list)
-    found = []
-    for i, each in enumerate(init_from) if several else [(0, init_from)]:
+    pairs = []
+    for i, entry in enumerate(init_from) if several else [(0, init_from)]:
         field = f"{FIELD}[{i}]" if several else FIELD
-        if not isinstance(each, str | From | None):
-            raise UserError(field, "a text such as WORKDIR@best, or a From(run=...)", type(each).__name__)
-        origin = each if isinstance(each, From) else From(each)
+        if not isinstance(entry, str | From | None):
+            raise UserError(field, "a text such as WORKDIR@best, or a From(run=...)", type(entry).__name__)
+        origin = entry if isinstance(entry, From) else From(entry)
         for name, value in (("omit", origin.omit), ("resize", origin.resize)):
             if not isinstance(value, tuple | list):
                 raise UserError(f"{field}.{name}", f"a tuple, such as ({value!r},)", type(value).__name__)
         if origin.run is not None:
-            found.append((field, origin))
-    return found
+            pairs.append((field, origin))
+    return pairs
 
 
-def under(path: str, prefix: str) -> bool:
+def is_under(path: str, prefix: str) -> bool:
     """Whether a prefix of whole steps is one of a path."""
     return not prefix or f"{path}/".startswith(f"{prefix}/")

@@ -28,7 +28,7 @@ class ResizeAxis:
     def check(self, rows: int, there: int) -> None:
         """Raises UserError if an axis of size `there` can't be brought to size `rows`."""
 
-    def along(self, array: Shaped[Array, "..."], number: int, rows: int) -> Shaped[Array, "..."]:
+    def resize_axis(self, array: Shaped[Array, "..."], number: int, rows: int) -> Shaped[Array, "..."]:
         """The array with its axis of this number brought to size `rows`."""
         first = jnp.moveaxis(array, number, 0)
         table = self(first.reshape(len(first), -1), rows)
@@ -69,9 +69,9 @@ class Bicubic(ResizeAxis):
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
         before, after = self._grid(len(table), self.columns_there), self._grid(rows, self.columns)
-        own, patches = table[: self.prefix], table[self.prefix :].reshape(*before, -1)
+        prefix, patches = table[: self.prefix], table[self.prefix :].reshape(*before, -1)
         resized = jax.image.resize(patches, (*after, table.shape[1]), self.method).reshape(-1, table.shape[1])
-        return jnp.concatenate([own, resized.astype(table.dtype)])
+        return jnp.concatenate([prefix, resized.astype(table.dtype)])
 
     def check(self, rows: int, there: int) -> None:
         if rows == there:

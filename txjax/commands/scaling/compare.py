@@ -77,9 +77,9 @@ def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> 
     def row(name: str, values: list[float], draws: list[list[float]]) -> dict[str, Any]:
         apart = [b - a for a, b in zip(*draws, strict=False)]
         low, high = interval(apart)
-        found = {"name": name, "a": values[0], "b": values[1], "difference": values[1] - values[0]}
-        found |= {f"{side}_interval": interval(own) for side, own in zip("ab", draws, strict=True)}
-        return found | {"difference_interval": [low, high], "differs": not low <= 0 <= high}
+        summary = {"name": name, "a": values[0], "b": values[1], "difference": values[1] - values[0]}
+        summary |= {f"{side}_interval": interval(samples) for side, samples in zip("ab", draws, strict=True)}
+        return summary | {"difference_interval": [low, high], "differs": not low <= 0 <= high}
 
     count = min(len(law["draws"]) for law in laws)
     numbers = [i for i in range(count) if all(law["draws"][i] for law in laws)]
@@ -89,8 +89,14 @@ def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> 
             yield row(name, [law["parameters"][name] for law in laws], draws)
     for at in points:
         forms = [law_named(law["form"], law["parameters"], law["needs"]) for law in laws]
-        own = [form.predict(law["parameters"], at) for form, law in zip(forms, laws, strict=True)]
-        drawn = [[form.predict(law["draws"][i], at) for i in numbers] for form, law in zip(forms, laws, strict=True)]
+        predictions = [form.predict(law["parameters"], at) for form, law in zip(forms, laws, strict=True)]
+        draw_predictions = [
+            [form.predict(law["draws"][i], at) for i in numbers] for form, law in zip(forms, laws, strict=True)
+        ]
         point = ",".join(f"{role}={value:g}" for role, value in at.items())
-        for name in own[0]:
-            yield row(f"{name} at {point}", [o[name] for o in own], [[d[name] for d in each] for each in drawn])
+        for name in predictions[0]:
+            yield row(
+                f"{name} at {point}",
+                [o[name] for o in predictions],
+                [[d[name] for d in law_draws] for law_draws in draw_predictions],
+            )

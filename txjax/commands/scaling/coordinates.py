@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
 
     from txjax import config
     from txjax.backend import prepare
-    from txjax.experiment import resolved
+    from txjax.experiment import with_default_eval_data
     from txjax.io.files import replace_text
     from txjax.mup.activations import OUTPUT, measure
     from txjax.mup.coordinate_check import check
@@ -46,28 +46,28 @@ def run(argv: list[str]) -> int:
         sizes = [f"--config.model.width={width}"]
         if flags.head_size:
             sizes.append(f"--config.model.heads={width // flags.head_size}")
-        experiments.append(resolved(config.load(flags.config, [*overrides, *sizes])))
+        experiments.append(with_default_eval_data(config.load(flags.config, [*overrides, *sizes])))
         check_experiment(experiments[-1])
     compared = {type(experiments[0].model.parametrization).__name__: experiments}
     if flags.beside_standard:
         plain = [dataclasses.replace(e, model=e.model.clone(parametrization=Standard())) for e in experiments]
         compared |= {"Standard": plain}
-    found = {}
+    checks = {}
     for name, group in compared.items():
         rows = [row for experiment in group for row in measure(experiment, flags.steps, range(flags.seeds))]
-        found[name] = rows, check(rows, OUTPUT)
+        checks[name] = rows, check(rows, OUTPUT)
     flags.out.mkdir(parents=True, exist_ok=True)
-    pictures = write_figure(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
+    pictures = write_figure(draw_coordinates(checks, OUTPUT, LIGHT), flags.out, "coordinates")
     results = {
         name: dataclasses.asdict(checked) | {"rows": [dataclasses.asdict(row) for row in rows]}
-        for name, (rows, checked) in found.items()
+        for name, (rows, checked) in checks.items()
     }
     replace_text(flags.out / "coordinates.json", json.dumps(results) + "\n")
     if flags.json:
         short = {name: {"flat": one["flat"], "verdict": one["verdict"]} for name, one in results.items()}
         print(json.dumps({"checks": short, "pictures": [str(path) for path in pictures]}))
         return 0
-    for name, (_, checked) in found.items():
+    for name, (_, checked) in checks.items():
         print(f"{name}: {checked.verdict}")
     print("\n".join(map(str, pictures)))
     return 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
-from txjax.cli.scaling_flags import add_fit, fitted, plain
+from txjax.cli.scaling_flags import add_fit, fit_law, plain
 from txjax.numbers import five_digits
 
 if TYPE_CHECKING:
@@ -29,26 +29,26 @@ def run(argv: list[str]) -> int:
     from txjax.scaling.study import parse_point
 
     points = [parse_point(text) for text in flags.predict]
-    found = fitted(flags, points)
-    law = plain(found.to_json([found.predict(at) for at in points]))
+    study = fit_law(flags, points)
+    law = plain(study.to_json([study.predict(at) for at in points]))
     if flags.save:
         flags.save.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(flags.save, json.dumps(law | {"draws": plain(found.draws)}) + "\n")
+        replace_text(flags.save, json.dumps(law | {"draws": plain(study.draws)}) + "\n")
     pictures = []
     if flags.plots:
         from txjax.report.scaling_plots import write
 
-        pictures = write(found, flags.plots)
+        pictures = write(study, flags.plots)
     if flags.json:
         print(json.dumps(law))
     else:
-        show(found, law)
+        show(study, law)
         for path in pictures:
             print(path)
     return 0
 
 
-def show(found: "Study", law: dict[str, Any]) -> None:
+def show(study: "Study", law: dict[str, Any]) -> None:
     """Prints a law as tables."""
     from txjax.log.terminal_table import table
     from txjax.terminal_escape import visible

@@ -34,37 +34,39 @@ def run(argv: list[str]) -> int:
     for name in ("num_budgets", "sizes"):
         if getattr(flags, name) < 1:
             raise UserError(f"--{name}", "at least 1", getattr(flags, name))
-    if sum(given is not None for given in (flags.budgets, flags.target, flags.ratios)) != 1:
+    if sum(option is not None for option in (flags.budgets, flags.target, flags.ratios)) != 1:
         raise UserError("txjax scaling ladder", "one of --budgets, --target and --ratios", "none or several")
     if flags.ratios and not flags.widths:
         raise UserError("--widths", "widths, with --ratios", "none")
 
     from txjax import config
-    from txjax.experiment import resolved
+    from txjax.experiment import with_default_eval_data
     from txjax.io.files import replace_text
     from txjax.scaling.ladder import Ladder, Rules
     from txjax.scaling.ladder_point import point_of
 
     rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
-    ladder = Ladder(lambda more: resolved(config.load(flags.config, [*overrides, *more])), rules_given)
+    ladder = Ladder(lambda more: with_default_eval_data(config.load(flags.config, [*overrides, *more])), rules_given)
     if flags.ratios:
         runs = ladder.ratios(flags.widths, flags.ratios)
     else:
-        runs = ladder.isoflop(flags.budgets or _below(flags), flags.sizes, flags.widths)
-    points = [point_of(each, ladder.base) for each in runs]
-    total = sum(each.flops for each in runs)
+        runs = ladder.isoflop(flags.budgets or _budgets_below_target(flags), flags.sizes, flags.widths)
+    points = [point_of(ladder_run, ladder.base) for ladder_run in runs]
+    total = sum(ladder_run.flops for ladder_run in runs)
     hours = total / flags.flops_per_second / 3600 if flags.flops_per_second else None
-    made = {
+    summary = {
         "flops": total,
         "hours": hours,
         "rules": dataclasses.asdict(rules_given),
-        "runs": [dataclasses.asdict(each) | {"off": each.off} for each in runs],
+        "runs": [dataclasses.asdict(ladder_run) | {"off": ladder_run.off} for ladder_run in runs],
         "points": points,
     }
     if flags.out:
-        replace_text(flags.out, json.dumps({"config": flags.config, "overrides": overrides, **made}, indent=1) + "\n")
+        replace_text(
+            flags.out, json.dumps({"config": flags.config, "overrides": overrides, **summary}, indent=1) + "\n"
+        )
     if flags.json:
-        print(json.dumps(made))
+        print(json.dumps(summary))
     else:
         _show(runs, total, hours)
     return 0
@@ -76,21 +78,21 @@ def _rules() -> tuple[Any, ...]:
     return dataclasses.fields(Rules)
 
 
-def _below(flags: Any) -> list[float]:
+def _budgets_below_target(flags: Any) -> list[float]:
     """The budgets below `--target`."""
     from txjax import config
-    from txjax.experiment import resolved
-    from txjax.scaling.ladder import below
+    from txjax.experiment import with_default_eval_data
+    from txjax.scaling.ladder import budgets_below
     from txjax.train.state.counting import flops_per_step
 
     try:
         target = float(flags.target)
     except ValueError:
-        experiment = resolved(config.load(flags.target, []))
+        experiment = with_default_eval_data(config.load(flags.target, []))
         target = float(flops_per_step(experiment)) * experiment.num_steps
     if not target > 0 or not flags.headroom > 1:
         raise UserError("--target", "FLOPs above 0, and a --headroom above 1", f"{target:g}, {flags.headroom:g}")
-    return below(target, flags.num_budgets, flags.headroom)
+    return budgets_below(target, flags.num_budgets, flags.headroom)
 
 
 def _show(runs: list[Any], total: int, hours: float | None) -> None:
@@ -123,14 +125,14 @@ def _count(number: float) -> str:
 
 
 def _numbers(text: str) -> list[float]:
-    found = [float(word) for word in text.split(",")]
-    if not all(0 < number < float("inf") for number in found):
+    numbers = [float(word) for word in text.split(",")]
+    if not all(0 < number < float("inf") for number in numbers):
         raise ValueError(text)
-    return found
+    return numbers
 
 
 def _wholes(text: str) -> list[int]:
-    found = [int(word) for word in text.split(",")]
-    if min(found) < 1:
+    numbers = [int(word) for word in text.split(",")]
+    if min(numbers) < 1:
         raise ValueError(text)
-    return found
+    return numbers

@@ -37,39 +37,39 @@ def run(argv: list[str]) -> int:
     runs = read_runs(_folders(flags.runs))
     metric = flags.metric or _metric(runs)
     points = [_point(run, metric) for run in runs]
-    found = transfer(points)
+    result = transfer(points)
     out = flags.out or flags.runs[0]
     out.mkdir(parents=True, exist_ok=True)
-    pictures = write_figure(draw_transfer(points, found, metric, LIGHT), out, "lr_transfer")
-    summary = dataclasses.asdict(found) | {"metric": metric, "points": [dataclasses.asdict(point) for point in points]}
+    pictures = write_figure(draw_transfer(points, result, metric, LIGHT), out, "lr_transfer")
+    summary = dataclasses.asdict(result) | {"metric": metric, "points": [dataclasses.asdict(point) for point in points]}
     replace_text(out / "lr_transfer.json", json.dumps(summary) + "\n")
     if flags.json:
         print(json.dumps(summary | {"pictures": [str(path) for path in pictures]}))
         return 0
     rows = [
         [str(o.width), f"{o.lr:.3g}", f"{o.loss:.4f}", "" if o.penalty is None else f"{o.penalty:.4f}", o.edge]
-        for o in found.optima
+        for o in result.optima
     ]
-    narrow = found.optima[0].width
+    narrow = result.optima[0].width
     table(f"{metric}, {len(points)} runs", ["width", "best lr", "loss", f"more at the lr of {narrow}", ""], rows)
-    for warning in found.warnings:
+    for warning in result.warnings:
         print(warning)
-    print(found.verdict)
+    print(result.verdict)
     print("\n".join(map(str, pictures)))
     return 0
 
 
-def _folders(given: list[Path]) -> list[Path]:
+def _folders(paths: list[Path]) -> list[Path]:
     """The given folders that are runs, and the runs directly inside the others."""
-    found = []
-    for folder in given:
+    folders = []
+    for folder in paths:
         inside = (
             [folder] if (folder / "config.json").exists() else sorted(p.parent for p in folder.glob("*/config.json"))
         )
         if not inside:
             raise UserError("RUN", "the folder of a run, or one with such folders in it", str(folder))
-        found += inside
-    return found
+        folders += inside
+    return folders
 
 
 def _metric(runs: "list[Run]") -> str:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.cli.scaling_flags import add_fit, fitted, plain
+from txjax.cli.scaling_flags import add_fit, fit_law, plain
 from txjax.numbers import five_digits
 
 SUMMARY = "predict a run or a budget, and register the prediction"
@@ -27,9 +27,9 @@ def run(argv: list[str]) -> int:
     from txjax.scaling.study import parse_point
 
     at = parse_point(flags.at, "--at")
-    found = fitted(flags, [at])
-    prediction = plain(found.predict(at))
-    law = plain(found.to_json([prediction]))
+    study = fit_law(flags, [at])
+    prediction = plain(study.predict(at))
+    law = plain(study.to_json([prediction]))
     if flags.register:
         register(flags.register, prediction, law, flags.metric)
     if flags.json:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.images.scenes import Annotations, Scene, box_areas, clip_boxes
 from txjax.data.images.transforms import Transform
@@ -53,15 +53,15 @@ class Detections(TFDSDataset):
         dropped.
     """
 
-    shape: tuple[int, int, int] = described((64, 64, 1))
+    shape: tuple[int, int, int] = describing_field((64, 64, 1))
     classes: int | None = config_field(None, at_least=1)
-    objects: int = described(3, at_least=1)
-    image_feature: str = described("image")
-    boxes_feature: str = described("objects")
+    objects: int = describing_field(3, at_least=1)
+    image_feature: str = describing_field("image")
+    boxes_feature: str = describing_field("objects")
     masks_feature: str | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = described((0.5,))
-    std: tuple[float, ...] = described((0.5,))
+    mean: tuple[float, ...] = describing_field((0.5,))
+    std: tuple[float, ...] = describing_field((0.5,))
     transforms: tuple[Transform, ...] = ()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -91,16 +91,18 @@ class Detections(TFDSDataset):
 
     def _objects(self, features: Any) -> Any:
         """The features of the objects."""
-        found = records.check_feature("data.boxes_feature", self.boxes_feature, features, ("Sequence",)).feature
+        objects = records.check_feature("data.boxes_feature", self.boxes_feature, features, ("Sequence",)).feature
         for name, kind in (("bbox", "BBoxFeature"), ("label", "ClassLabel")):
-            if name not in found or type(found[name]).__name__ != kind:
-                expected = f"a sequence with bbox (BBoxFeature) and label (ClassLabel), and this one has {list(found)}"
+            if name not in objects or type(objects[name]).__name__ != kind:
+                expected = (
+                    f"a sequence with bbox (BBoxFeature) and label (ClassLabel), and this one has {list(objects)}"
+                )
                 raise UserError("data.boxes_feature", expected, self.boxes_feature)
         for name in ("area", "is_crowd"):
-            if name in found and (found[name].shape != () or np.dtype(found[name].np_dtype).kind not in "biuf"):
+            if name in objects and (objects[name].shape != () or np.dtype(objects[name].np_dtype).kind not in "biuf"):
                 expected = f"a sequence whose {name} is a number of each object"
-                raise UserError("data.boxes_feature", expected, f"{self.boxes_feature}: {name} is {found[name]}")
-        return found
+                raise UserError("data.boxes_feature", expected, f"{self.boxes_feature}: {name} is {objects[name]}")
+        return objects
 
     def class_names(self) -> tuple[str, ...]:
         return tuple(self._objects(records.check(self.name, self.split, self.data_dir))["label"].names)
@@ -134,7 +136,7 @@ class DetectionSource:
             return example | {"box_labels": empty, "crowd_labels": empty}
         for transform in data.transforms:
             scene = scene.apply_transform(transform, rng)
-        return self._padded(scene, index)
+        return self._pad_scene(scene, index)
 
     def _scene(self, number: int) -> Scene | None:
         """A record as it is stored. None if it is left out."""
@@ -189,8 +191,9 @@ class DetectionSource:
             place, total = self._records.place(number), sum(counts.values())
             logger.warning("%s has boxes %s: %d (%d so far), first %s", place, change, len(boxes), total, first)
 
-    def _padded(self, scene: Scene, number: int) -> Example:
-        data, (height, width, channels) = self._data, scene.image.shape
+    def _pad_scene(self, scene: Scene, number: int) -> Example:
+        data = self._data
+        height, width, channels = scene.image.shape
         if height > data.shape[0] or width > data.shape[1] or channels != data.shape[2]:
             hint = "set shape, or resize by transforms=(ResizeWithin(sides, longest), Channels(count))"
             expected = f"at least {scene.image.shape} as of {self._records.place(number)}"

@@ -29,7 +29,7 @@ def ends_early(picture: Any, content: bytes) -> bool:
     width, height = picture.size
     if picture.format == "PNG":
         last_row = np.asarray(picture.crop((0, height - 1, width, height)))
-        return (_interlaced(content) or not last_row.any()) and not _inflates_whole(picture.size, content)
+        return (_is_interlaced(content) or not last_row.any()) and not _inflates_whole(picture.size, content)
     if picture.format in ("JPEG", "MPO"):
         corner = picture.crop((width - 1, height - 1, width, height))
         grey = abs(int(np.asarray(corner.convert("L")).item()) - _GREY) <= 2
@@ -38,7 +38,7 @@ def ends_early(picture: Any, content: bytes) -> bool:
     return False
 
 
-def _interlaced(content: bytes) -> bool:
+def _is_interlaced(content: bytes) -> bool:
     return content[28] == 1
 
 
@@ -46,7 +46,7 @@ def _inflates_whole(size: tuple[int, int], content: bytes) -> bool:
     """Whether the compressed data of a PNG have all rows (PNG specification, 7.2 and 8.1)."""
     width, height = size
     bits = content[24] * _PNG_CHANNELS[content[25]]
-    passes = _PASSES if _interlaced(content) else ((0, 0, 1, 1),)
+    passes = _PASSES if _is_interlaced(content) else ((0, 0, 1, 1),)
     needed = 0
     for left, top, column_step, row_step in passes:
         columns, rows = -(-(width - left) // column_step), -(-(height - top) // row_step)

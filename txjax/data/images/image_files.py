@@ -39,7 +39,7 @@ def decode_image(content: bytes, channels: int, size: Size = (None, None)) -> UI
       UnreadableImage: it is damaged, ends early, is of a kind that is not among `FORMATS`, has more than 8 bits a
         channel, or another size.
     """
-    with _opened(content, size) as picture:
+    with _open_picture(content, size) as picture:
         if picture.mode.startswith(WIDE) or _bits(picture, content) > 8:
             raise UnreadableImage(f"{picture.mode} pixels of more than 8 bits a channel")
         return to_array(_whole(picture, content).convert(MODES[channels]))
@@ -51,14 +51,14 @@ def decode_mask(content: bytes, size: Size = (None, None)) -> Int[np.ndarray, "H
     Raises:
       UnreadableImage: as `decode_image` does, but for the bits.
     """
-    with _opened(content, size) as picture:
+    with _open_picture(content, size) as picture:
         if picture.mode.startswith("F"):
             raise UnreadableImage("pixels that are no whole numbers")
         return to_array(_whole(picture, content))[..., 0].astype(np.int32)
 
 
 @contextlib.contextmanager
-def _opened(content: bytes, size: Size) -> Iterator[Any]:
+def _open_picture(content: bytes, size: Size) -> Iterator[Any]:
     """Pillow's picture of a file, of which only the header is read. Errors inside are raised as UnreadableImage."""
     from PIL import Image, ImageFile
 

@@ -40,12 +40,12 @@ def _splits(train: str, valid: str, test: str, valid200: str, trainval: str | No
     return {"train": train, "valid": valid, "trainval": trainval or f"{train}+{valid}", "test": test} | few
 
 
-def _own() -> dict[str, str]:
+def _three_splits() -> dict[str, str]:
     """Three splits of TFDS."""
     return _splits("train", "validation", "test", "validation[:200]")
 
 
-def _cut(images: int, percent: int = 90, test: str = "test") -> dict[str, str]:
+def _cut_splits(images: int, percent: int = 90, test: str = "test") -> dict[str, str]:
     """`train`, of which the last images are for validation, and a test split."""
     end = images * percent // 100
     return _splits(f"train[:{end}]", f"train[{end}:]", test, f"train[{end}:{end + 200}]", "train")
@@ -59,7 +59,7 @@ def _only_train(images: int, train: int, valid: int) -> dict[str, str]:
 
 
 _NORB = _splits("train", "test[:50%]", "test[50%:]", "test[:200]")
-_CLEVR, _SPRITES = _cut(70_000, test="validation"), _only_train(737_280, 80, 10)
+_CLEVR, _SPRITES = _cut_splits(70_000, test="validation"), _only_train(737_280, 80, 10)
 _OBJECT_DISTANCES, _VEHICLE_DISTANCES = (8.0, 8.5, 9.0, 9.5, 10.0), (8.0, 20.0, 999.0)
 _CLEVR_COUNT = Count(part="size", least=3, most=10)
 _CLEVR_DISTANCE = Nearest(part="pixel_coords", axis=2, thresholds=_OBJECT_DISTANCES)
@@ -76,29 +76,29 @@ def _norb(attribute: str, classes: int) -> ImageSet:
 
 
 VTAB = {
-    "caltech101": ImageSet("caltech101", 102, _cut(3_060)),
-    "cifar100": ImageSet("cifar100", 100, _cut(50_000)),
-    "dtd": ImageSet("dtd", 47, _own()),
-    "oxford_flowers102": ImageSet("oxford_flowers102", 102, _own()),
-    "oxford_iiit_pet": ImageSet("oxford_iiit_pet", 37, _cut(3_680, percent=80)),
-    "sun397": ImageSet("sun397/tfds", 397, _own()),
-    "svhn_cropped": ImageSet("svhn_cropped", 10, _cut(73_257)),
-    "patch_camelyon": ImageSet("patch_camelyon", 2, _own()),
+    "caltech101": ImageSet("caltech101", 102, _cut_splits(3_060)),
+    "cifar100": ImageSet("cifar100", 100, _cut_splits(50_000)),
+    "dtd": ImageSet("dtd", 47, _three_splits()),
+    "oxford_flowers102": ImageSet("oxford_flowers102", 102, _three_splits()),
+    "oxford_iiit_pet": ImageSet("oxford_iiit_pet", 37, _cut_splits(3_680, percent=80)),
+    "sun397": ImageSet("sun397/tfds", 397, _three_splits()),
+    "svhn_cropped": ImageSet("svhn_cropped", 10, _cut_splits(73_257)),
+    "patch_camelyon": ImageSet("patch_camelyon", 2, _three_splits()),
     "eurosat": ImageSet("eurosat/rgb", 10, _only_train(27_000, 60, 20)),
     "resisc45": ImageSet("resisc45", 45, _only_train(31_500, 60, 20)),
-    "diabetic_retinopathy_detection": ImageSet("diabetic_retinopathy_detection/btgraham-300", 5, _own()),
+    "diabetic_retinopathy_detection": ImageSet("diabetic_retinopathy_detection/btgraham-300", 5, _three_splits()),
     "clevr/count_all": ImageSet("clevr", 8, _CLEVR, {"label": _CLEVR_COUNT}),
     "clevr/closest_object_distance": ImageSet("clevr", 6, _CLEVR, {"label": _CLEVR_DISTANCE}),
-    "dmlab": ImageSet("dmlab", 6, _own()),
+    "dmlab": ImageSet("dmlab", 6, _three_splits()),
     "dsprites/label_x_position": _sprites("label_x_position", 32),
     "dsprites/label_orientation": _sprites("label_orientation", 40),
-    "kitti/closest_vehicle_distance": ImageSet("kitti", 4, _own(), {"label": _VEHICLE}),
+    "kitti/closest_vehicle_distance": ImageSet("kitti", 4, _three_splits(), {"label": _VEHICLE}),
     "smallnorb/label_azimuth": _norb("label_azimuth", 18),
     "smallnorb/label_elevation": _norb("label_elevation", 9),
 }
 SETS = VTAB | {
-    "cifar10": ImageSet("cifar10", 10, _cut(50_000)),
-    "imagenet2012": ImageSet("imagenet2012", 1000, _cut(1_281_167, percent=99, test="validation")),
+    "cifar10": ImageSet("cifar10", 10, _cut_splits(50_000)),
+    "imagenet2012": ImageSet("imagenet2012", 1000, _cut_splits(1_281_167, percent=99, test="validation")),
 }
 
 
@@ -116,16 +116,21 @@ def image_set(task: str, part: str, *transforms: Transform, size: int = 224, **f
     Raises:
       UserError: an unknown part, or a set that is neither in `SETS` nor prepared.
     """
-    known = SETS.get(task) or _prepared(task, part, fields)
+    known = SETS.get(task) or _prepared_set(task, part, fields)
     if part not in known.splits:
         expected = f"a part of {task}: {', '.join(known.splits)}"
         raise UserError("data.split", expected, part, near_misses(part, known.splits))
-    own: dict[str, Any] = {"name": known.name, "split": known.splits[part], "classes": known.classes, **known.fields}
+    set_fields: dict[str, Any] = {
+        "name": known.name,
+        "split": known.splits[part],
+        "classes": known.classes,
+        **known.fields,
+    }
     usual: dict[str, Any] = {"shape": (size, size, 3), "mean": (0.5,), "std": (0.5,)}
-    return Images(transforms=(*known.before, *transforms), **own | usual | fields)
+    return Images(transforms=(*known.before, *transforms), **set_fields | usual | fields)
 
 
-def _prepared(name: str, split: str, fields: Mapping[str, Any]) -> ImageSet:
+def _prepared_set(name: str, split: str, fields: Mapping[str, Any]) -> ImageSet:
     """A set that is not in `SETS`, by its metadata."""
     try:
         features = records.check(name, split, fields.get("data_dir"))

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.images.mixing import Mixing
 from txjax.data.images.transforms import Transform
@@ -42,14 +42,14 @@ class Images(TFDSDataset):
       subset: a few examples of each class. If None, the whole split.
     """
 
-    shape: tuple[int, int, int] = described((8, 8, 1))
+    shape: tuple[int, int, int] = describing_field((8, 8, 1))
     classes: int | None = config_field(None, at_least=1)
-    image_feature: str = described("image")
-    label_feature: str = described("label")
-    label: ComputedLabel | None = None
+    image_feature: str = describing_field("image")
+    label_feature: str = describing_field("label")
+    label: ComputedLabel | None = describing_field(None)
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = described((0.5,))
-    std: tuple[float, ...] = described((0.5,))
+    mean: tuple[float, ...] = describing_field((0.5,))
+    std: tuple[float, ...] = describing_field((0.5,))
     transforms: tuple[Transform, ...] = ()
     mix: Mixing | None = None
     subset: Subset | None = None
@@ -87,7 +87,7 @@ class Images(TFDSDataset):
     def class_names(self) -> tuple[str, ...]:
         if self.label is not None:
             features = records.check(self.name, self.split, self.data_dir)
-            return tuple(str(number) for number in range(self._classes(features)))
+            return self.label.class_names(features)
         return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
 
     def open(self) -> Source:
@@ -104,7 +104,9 @@ class ImageSource:
         self._images = images
         self._feature = images.label_feature if images.label is None else images.label.feature
         where = images.name, images.split, images.data_dir
-        self._classes = images._classes(records.check(*where))
+        features = records.check(*where)
+        self._classes = images._classes(features)
+        self._label_of = int if images.label is None else images.label.function(features)
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
         self._normalised = Normaliser(images.mean, images.std, *images.shape[1:])
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
@@ -142,7 +144,7 @@ class ImageSource:
 
     def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
         """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
-        pixels, label = self._kept.get(index) or self._decoded(index)
+        pixels, label = self._kept.get(index) or self._decode(index)
         if pixels is None or pixels.nbytes <= self._largest:
             self._kept[index] = pixels, label
         if pixels is None:
@@ -159,7 +161,7 @@ class ImageSource:
         """The number of an example's record."""
         return index if self._numbers is None else int(self._numbers[index])
 
-    def _decoded(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
+    def _decode(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
         """An image as stored in the set, uint8 [H W C], and its label, int32 []. If None, it is left out."""
         number = self._number(index)
         pixels, record = self._records[number]
@@ -167,8 +169,7 @@ class ImageSource:
 
     def _label(self, number: int, record: Example) -> int:
         """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""
-        value, compute = record[self._feature], self._images.label
-        label = int(value) if compute is None else compute(value)
+        label = self._label_of(record[self._feature])
         if not -1 <= label < self._classes:
             expected = f"labels from 0 to {self._classes - 1} in {self._records.name}, or -1 for none"
             raise UserError("data.label_feature", expected, f"{label} in {self._records.place(number)}")

@@ -24,7 +24,7 @@ def to_array(picture: Any) -> np.ndarray:
     return array[..., None] if array.ndim == 2 else array
 
 
-def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
+def resize_image(image: np.ndarray, height: int, width: int) -> np.ndarray:
     """The image at another size, bicubic and antialiased."""
     from PIL import Image
 

@@ -70,7 +70,7 @@ class Scene:
 
     def apply_transform(self, transform: Transform, rng: np.random.Generator) -> "Scene":
         """The scene after a transform; boxes and masks follow a geometric one."""
-        if (parts := transform.drawn(rng)) != (transform,):
+        if (parts := transform.choose(rng)) != (transform,):
             return functools.reduce(lambda scene, part: scene.apply_transform(part, rng), parts, self)
         if not isinstance(transform, Geometric):
             return dataclasses.replace(self, image=transform(self.image, rng))

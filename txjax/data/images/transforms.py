@@ -20,7 +20,7 @@ class Transform:
     def check(self) -> None:
         """Raises UserError if this transform cannot be used."""
 
-    def drawn(self, rng: np.random.Generator) -> "tuple[Transform, ...]":
+    def choose(self, rng: np.random.Generator) -> "tuple[Transform, ...]":
         """The transforms that are applied: itself, unless it is a choice among others."""
         return (self,)
 
@@ -40,12 +40,12 @@ class Either(Transform):
         for transform in (*self.first, *self.second):
             transform.check()
 
-    def drawn(self, rng: np.random.Generator) -> tuple[Transform, ...]:
+    def choose(self, rng: np.random.Generator) -> tuple[Transform, ...]:
         chosen = (self.first, self.second)[int(rng.integers(2))]
-        return tuple(part for transform in chosen for part in transform.drawn(rng))
+        return tuple(part for transform in chosen for part in transform.choose(rng))
 
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        for transform in self.drawn(rng):
+        for transform in self.choose(rng):
             image = transform(image, rng)
         return image
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from txjax.data.images.pixels import resized
+from txjax.data.images.pixels import resize_image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,20 +38,20 @@ class View:
 
     def of_image(self, image: np.ndarray) -> np.ndarray:
         """uint8 [H W C] -> uint8 [rows columns C], bicubic and antialiased."""
-        box = self._cut(image)
+        box = self._crop(image)
         if (self.rows, self.columns) != (self.height, self.width):
-            box = resized(box, self.rows, self.columns)
-        return _mirrored(box) if self.mirrored else box
+            box = resize_image(box, self.rows, self.columns)
+        return _mirror(box) if self.mirrored else box
 
     def of_masks(self, masks: Int[np.ndarray, "N H W"]) -> Int[np.ndarray, "N rows columns"]:
         """The masks, by the nearest pixel."""
-        boxes = np.stack([self._cut(mask[..., None])[..., 0] for mask in masks]) if len(masks) else masks
-        found = np.empty((len(masks), self.rows, self.columns), masks.dtype)
+        boxes = np.stack([self._crop(mask[..., None])[..., 0] for mask in masks]) if len(masks) else masks
+        masks_in_view = np.empty((len(masks), self.rows, self.columns), masks.dtype)
         if len(masks):
             row = ((np.arange(self.rows) + 0.5) * self.height / self.rows).astype(int)
             column = ((np.arange(self.columns) + 0.5) * self.width / self.columns).astype(int)
-            found[:] = boxes[:, row[:, None], column[None]]
-        return found[..., ::-1] if self.mirrored else found
+            masks_in_view[:] = boxes[:, row[:, None], column[None]]
+        return masks_in_view[..., ::-1] if self.mirrored else masks_in_view
 
     def of_boxes(
         self, boxes: Float[np.ndarray, "N 4"], height: int, width: int
@@ -64,13 +64,13 @@ class View:
         """
         pixels = boxes * np.array([height, width, height, width])
         corner, size = np.array([self.top, self.left] * 2), np.array([self.height, self.width] * 2)
-        found = (pixels - corner) / size
+        clipped = (pixels - corner) / size
         if self.mirrored:
-            found[:, [1, 3]] = 1 - found[:, [3, 1]]
-        found = found.clip(0, 1).astype(np.float32)  # before the comparison: a sliver may have no area in float32
-        return found, (found[:, 2] > found[:, 0]) & (found[:, 3] > found[:, 1])
+            clipped[:, [1, 3]] = 1 - clipped[:, [3, 1]]
+        clipped = clipped.clip(0, 1).astype(np.float32)  # before the comparison: a sliver may have no area in float32
+        return clipped, (clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])
 
-    def _cut(self, image: np.ndarray) -> np.ndarray:
+    def _crop(self, image: np.ndarray) -> np.ndarray:
         """[H W C] -> [height width C], black outside the image."""
         bottom, right = self.top + self.height, self.left + self.width
         if min(self.top, self.left) >= 0 and bottom <= image.shape[0] and right <= image.shape[1]:
@@ -83,7 +83,7 @@ class View:
         return padded
 
 
-def _mirrored(image: np.ndarray) -> np.ndarray:
+def _mirror(image: np.ndarray) -> np.ndarray:
     mirrored = np.empty_like(image)
     for channel in range(image.shape[2]):  # four times as fast as all at once
         mirrored[..., channel] = image[:, ::-1, channel]

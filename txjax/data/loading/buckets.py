@@ -16,7 +16,7 @@ Shown = Sequence[tuple[int, int]]  # (example, epoch) of the examples of a batch
 Cuts = dict[str, tuple[slice, ...]]  # what remains of an example's array, by key
 
 
-class Cut:
+class TrimmableSource:
     """Base of a Source of padded examples whose batches the loader cuts.
 
     All processes agree on a batch's shapes, since all know the lengths of its examples.
@@ -45,7 +45,7 @@ class Lengths:
     axes: Mapping[str, int]
 
 
-class Bucketed(Cut):
+class Bucketed(TrimmableSource):
     """A Source of padded examples; the loader cuts a batch to the smallest bucket that fits its longest example.
 
     Attributes:
@@ -66,13 +66,13 @@ class Bucketed(Cut):
 
     def cuts(self, shown: Shown) -> Cuts:
         examples = [example for example, _ in shown]
-        longest = [each.of[examples].max(initial=0) for each in self.lengths]
+        longest = [lengths.of[examples].max(initial=0) for lengths in self.lengths]
         fitting = [sizes for sizes in self.buckets if all(map(int.__ge__, sizes, map(int, longest)))]
         smallest = min(fitting, key=math.prod)
         return {
             key: (*[slice(None)] * axis, slice(size))
-            for each, size in zip(self.lengths, smallest, strict=True)
-            for key, axis in each.axes.items()
+            for lengths, size in zip(self.lengths, smallest, strict=True)
+            for key, axis in lengths.axes.items()
         }
 
 
@@ -128,6 +128,6 @@ def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[i
     """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
-        lengths = sum(each.of for each in source.lengths)
+        lengths = sum(key_lengths.of for key_lengths in source.lengths)
         return LengthSortedIndex(index, np.asarray(lengths), batch_size, source.sort_batches)
     return index

@@ -13,25 +13,25 @@ def sets(data: Dataset) -> dict[str, TFDSDataset]:
     return {path: node for path, node in walk(data, "data") if isinstance(node, TFDSDataset)}
 
 
-def following(data: Dataset, train: Dataset) -> Dataset:
+def follow_training_data(data: Dataset, train: Dataset) -> Dataset:
     """A copy in which every TFDS data set without a name has the training data's name and `data_dir`.
 
     In a mixture the name comes from the training mixture's part of the same name. A set with the same name as the
     training data's also has its `data_dir`, if it has none of its own.
 
-    A field that describes the examples (`dataset.described`) and has no value gets that of the training data, if these
-    are of the class that has the field; a tokenizer, whatever the class. Otherwise it gets its default.
+    A field that describes the examples (`dataset.describing_field`) and has no value gets that of the training data,
+    if these are of the class that has the field; a tokenizer, whatever the class. Otherwise it gets its default.
 
     Raises:
       UserError: a name is missing, and the training data are several sets or none of TFDS.
     """
     data, known = copy.deepcopy(data), sets(train)
-    names = {(each.name, each.data_dir) for each in known.values()}
+    names = {(node.name, node.data_dir) for node in known.values()}
     for path, node in sets(data).items():
         like = known.get(path) or (next(iter(known.values())) if len(names) == 1 else None)
         if node.name is None and like is None:
-            found = ", ".join(sorted(str(name) for name, _ in names)) or f"a {type(train).__name__}"
-            hint = f"the default needs training data of one TFDS data set; these are {found}"
+            names_of_sets = ", ".join(sorted(str(name) for name, _ in names)) or f"a {type(train).__name__}"
+            hint = f"the default needs training data of one TFDS data set; these are {names_of_sets}"
             raise UserError(f"{path}.name", "the name of a TFDS data set", None, hint=hint)
         if like is not None and node.name in (None, like.name):
             node.name, node.data_dir = like.name, node.data_dir or like.data_dir
@@ -42,7 +42,7 @@ def following(data: Dataset, train: Dataset) -> Dataset:
     return data
 
 
-def completed(data: Dataset) -> Dataset:
+def fill_default_fields(data: Dataset) -> Dataset:
     """A copy in which fields without a value have their defaults, or what the set's metadata say, if it is there.
 
     A set that is missing is no error here: the checks of a run report it.
@@ -70,16 +70,16 @@ def names_and_splits(data: Dataset) -> tuple[str, str]:
 
 def differences(data: Dataset, train: Dataset) -> list[str]:
     """The differences between examples of an evaluation and of training, other than the split, one phrase each."""
-    found = []
+    phrases = []
     spec, other = data.spec(), train.spec()
     names, train_names = names_and_splits(data)[0], names_and_splits(train)[0]
     if names != train_names:
-        found.append(f"{names} (training: {train_names})")
+        phrases.append(f"{names} (training: {train_names})")
     for key in sorted(set(spec) & set(other)):
         here, there = ((list(x.shape), str(x.dtype)) for x in (spec[key], other[key]))
         if here != there:
-            found.append(f"{key} {here[1]}{here[0]} (training: {there[1]}{there[0]})")
+            phrases.append(f"{key} {here[1]}{here[0]} (training: {there[1]}{there[0]})")
     for key in ("tokenizer", "source_tokenizer"):
         if getattr(data, key, None) != getattr(train, key, None):
-            found.append(f"another {key.replace('_', ' ')} than training")
-    return found
+            phrases.append(f"another {key.replace('_', ' ')} than training")
+    return phrases

@@ -76,7 +76,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
     key = hashlib.blake2b(key_text.encode(), digest_size=16).hexdigest()
     folder = cache_dir() / kind / key
 
-    def sound() -> T:
+    def load_verified() -> T:
         large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
         if not large and (faults := digest.faults(folder)):
             raise ValueError("; ".join(faults))
@@ -89,11 +89,11 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
             stack.enter_context(lock(folder.parent / f".{key}.lock"))
         except UserError:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                return sound()  # a mount that no process can write: what is there stays as it is
+                return load_verified()  # a mount that no process can write: what is there stays as it is
             raise
         if folder.exists():
             try:
-                return sound()
+                return load_verified()
             except (OSError, ValueError, KeyError, TypeError) as error:
                 logger.warning("the cache %s is damaged (%s): building it again", folder, error)
         aside = folder.with_name(f".{key}.building")
@@ -105,7 +105,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         os.rename(aside, folder)
         flush(folder.parent)
-        return sound()
+        return load_verified()
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def steps_of(epochs: float, data: Dataset, batch_size: int) -> int:
         if text not in _lengths:
             _lengths[text] = len(data.open())
     except UserError as error:
-        raise error.inside("config.data", "data") from None
+        raise error.with_path("config.data", "data") from None
     except TypeError:  # its source has no length
         expected = "None, since the data have no length"
         raise UserError(f"config.{FIELD}", expected, type(data).__name__, hint="give num_steps") from None

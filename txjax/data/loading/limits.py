@@ -12,7 +12,9 @@ from txjax.data.keys import part_of
 from txjax.types import UserError
 
 INPUTS = ("tokens", "source_tokens", "choice_tokens", "languages")
-_VOCAB, _SOURCE, _CLASSES = "vocab", "source_vocab", "head.classes"
+_VOCAB = "vocab"
+_SOURCE = "source_vocab"
+_CLASSES = "head.classes"
 
 
 def counted_by(model: Any, needs: Collection[str]) -> dict[str, str]:
@@ -54,9 +56,9 @@ class Limits:
         needed = [part_of(key) for need in needs for key in need.split(" | ")]
         ends = {}
         for task in {"", *(task for task, _ in needed)}:
-            own = for_task(model, task)
-            for key, counted in counted_by(own, {name for of, name in needed if of == task}).items():
-                if (end := size_of(own, counted)) is not None:
+            part = for_task(model, task)
+            for key, counted in counted_by(part, {name for of, name in needed if of == task}).items():
+                if (end := size_of(part, counted)) is not None:
                     ends[f"{task}/{key}" if task else key] = counted, end
         return cls(field, ends)
 

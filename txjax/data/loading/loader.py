@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 
 from txjax.data.dataset import Example, Source
-from txjax.data.loading.buckets import Cut, Cuts, Shown, order
+from txjax.data.loading.buckets import Cuts, Shown, TrimmableSource, order
 from txjax.data.loading.limits import Limits
 from txjax.data.loading.rng import example_rng
 from txjax.data.loading.workers import read_in_processes
@@ -108,7 +108,7 @@ class _Rows:
         try:
             rows = [self.row(first + row) for row in self.rows]
         except UserError as error:
-            raise error.inside(self.limits.field if self.limits else "data", "data") from None
+            raise error.with_path(self.limits.field if self.limits else "data", "data") from None
         cuts = self.cuts(range(first, first + self.batch_size))
         batch = {key: np.stack([row[key][cuts.get(key, ...)] for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
@@ -123,7 +123,7 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
 
 def _cuts(source: Source, shown: Callable[[range], Shown]) -> CutsAt:
     """Returns a function from positions to what their batch keeps of its examples; {} if no bucket cuts it."""
-    if not isinstance(source, Cut):
+    if not isinstance(source, TrimmableSource):
         return lambda positions: {}
     return lambda positions: source.cuts(shown(positions))
 

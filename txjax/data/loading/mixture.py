@@ -62,7 +62,7 @@ class Mixture(Dataset):
             try:
                 part.check()
             except UserError as error:
-                raise error.inside(f"data.parts.{name}", "data") from None
+                raise error.with_path(f"data.parts.{name}", "data") from None
             if part.spec() != self.spec():
                 raise UserError(f"data.parts.{name}", f"examples like the first part's: {_shapes(self)}", _shapes(part))
             for key in ("tokenizer", "source_tokenizer"):

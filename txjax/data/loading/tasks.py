@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax.data.dataset import Dataset, Example, Source, open_parts
 from txjax.data.keys import Key
-from txjax.data.loading.buckets import Cut, Cuts, Shown
+from txjax.data.loading.buckets import Cuts, Shown, TrimmableSource
 from txjax.data.loading.index import GlobalIndex
 from txjax.data.loading.rng import hash32
 from txjax.types import UserError, config_field, spec
@@ -18,7 +18,7 @@ ROWS = slice(None)  # the axis of rows stays whole
 
 @dataclasses.dataclass
 class Tasks(Dataset):
-    """Rows of several data sets in every example, for `objectives.Several`.
+    """Rows of several data sets in every example, for `objectives.MultiTask`.
 
     An example has `rows` R of each part: `images/image` [R H W C], `images/label` [R], `texts/tokens` [R L], and so
     on, with the part's own `images/id` [R]. So a batch, and every microbatch of it, has rows of all parts, in the same
@@ -36,13 +36,13 @@ class Tasks(Dataset):
     rows: dict[str, int] = config_field(factory=dict)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = {"id": spec((), "int32")}
+        specs = {"id": spec((), "int32")}
         for name, part in self.parts.items():
             rows = self.rows.get(name, 1)
-            found |= {
+            specs |= {
                 f"{name}/{key}": jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for key, x in part.spec().items()
             }
-        return found
+        return specs
 
     def keys(self) -> dict[str, Key]:
         return {key: meaning for part in self.parts.values() for key, meaning in part.keys().items()}
@@ -64,7 +64,7 @@ class Tasks(Dataset):
             try:
                 part.check()
             except UserError as error:
-                raise error.inside(f"data.parts.{name}", "data") from None
+                raise error.with_path(f"data.parts.{name}", "data") from None
             if (batches := getattr(part, "sort_batches", 1)) > 1:
                 expected = "1 among several tasks, since a batch has examples of all"
                 raise UserError(f"data.parts.{name}.sort_batches", expected, batches)
@@ -74,7 +74,7 @@ class Tasks(Dataset):
         return TasksSource(open_parts(self.parts), {name: self.rows.get(name, 1) for name in self.parts})
 
 
-class TasksSource(Cut):
+class TasksSource(TrimmableSource):
     """Rows of several sources, by index. If a source is bucketed, its arrays are cut to its own buckets."""
 
     def __init__(self, sources: dict[str, Source], rows: dict[str, int]):
@@ -88,26 +88,26 @@ class TasksSource(Cut):
         return max(-(-len(source) // self._rows[name]) for name, source in self._sources.items())
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        found: Example = {}
+        example: Example = {}
         for name, source in self._sources.items():
-            shown = self._shown(name, index, epoch)
+            shown = self._rows_of(name, index, epoch)
             rows = [{"id": np.array(number, np.int32)} | source.example(number, turn, rng) for number, turn in shown]
-            found |= {f"{name}/{key}": np.stack([row[key] for row in rows]) for key in rows[0]}
-        return found
+            example |= {f"{name}/{key}": np.stack([row[key] for row in rows]) for key in rows[0]}
+        return example
 
     @property
     def whole(self) -> bool:
-        return all(source.whole for source in self._sources.values() if isinstance(source, Cut))
+        return all(source.whole for source in self._sources.values() if isinstance(source, TrimmableSource))
 
     def cuts(self, shown: Shown) -> Cuts:
-        found: Cuts = {}
+        slices: Cuts = {}
         for name, source in self._sources.items():
-            if isinstance(source, Cut):
-                own = [row for index, epoch in shown for row in self._shown(name, index, epoch)]
-                found |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(own).items()}
-        return found
+            if isinstance(source, TrimmableSource):
+                rows = [row for index, epoch in shown for row in self._rows_of(name, index, epoch)]
+                slices |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(rows).items()}
+        return slices
 
-    def _shown(self, name: str, index: int, epoch: int) -> list[tuple[int, int]]:
+    def _rows_of(self, name: str, index: int, epoch: int) -> list[tuple[int, int]]:
         """The (example, epoch) of a part's rows in an example."""
         rows = self._rows[name]
         first = (epoch * len(self) + index) * rows

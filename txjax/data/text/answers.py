@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, described
+from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.loading import disk_cache
 from txjax.data.loading.buckets import Lengths
 from txjax.data.text.sentences import Sentences, SentenceSource
@@ -43,10 +43,10 @@ class Answers(Sentences):
       question_length: with `stride`, a question's tokens; the others are cut.
     """
 
-    features: tuple[str, ...] = described(("question", "context"))
-    answer_feature: str = described("answers")
+    features: tuple[str, ...] = describing_field(("question", "context"))
+    answer_feature: str = describing_field("answers")
     stride: int | None = config_field(None, at_least=1)
-    question_length: int = described(64, at_least=1)
+    question_length: int = describing_field(64, at_least=1)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         single = {"weights": spec((), "float32"), "start": spec((), "int32"), "end": spec((), "int32")}
@@ -122,11 +122,11 @@ class AnswerSource(SentenceSource):
         answered = self._ends[record, 1] != ABSENT
         known = answered and start >= 0 and end < len(context)
         start, end = context[[start, end]].tolist() if known else (0, 0)
-        seen = known or not answered or self._answers.stride is not None
+        has_target = known or not answered or self._answers.stride is not None
         numbers = {"start": start, "end": end}
         return (
             example
-            | {"weights": np.asarray(seen, np.float32)}
+            | {"weights": np.asarray(has_target, np.float32)}
             | {key: np.asarray(value, np.int32) for key, value in numbers.items()}
         )
 
@@ -185,11 +185,9 @@ def open_ends(text: Answers) -> np.ndarray:
         answers = record[text.answer_feature]
         if not len(answers["text"]):
             return ABSENT, ABSENT
-        whole, answer, start = (
-            as_string(record[context]),
-            as_string(answers["text"][0]),
-            int(answers["answer_start"][0]),
-        )
+        whole = as_string(record[context])
+        answer = as_string(answers["text"][0])
+        start = int(answers["answer_start"][0])
         offsets = text.tokenizer.offsets(whole)
         inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < start + len(answer)))
         if whole[start : start + len(answer)] != answer or not len(inside):
@@ -198,12 +196,14 @@ def open_ends(text: Answers) -> np.ndarray:
         return int(inside[0]), int(inside[-1])
 
     def build(folder: Path) -> None:
-        found = np.zeros((len(source), 2), np.int32)
+        first_and_last = np.zeros((len(source), 2), np.int32)
         with disk_cache.progress(f"answers of {source.name} {text.split}", len(source)) as advance:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
-                found[start : start + len(read)] = [ends(number, record) for number, record in enumerate(read, start)]
+                first_and_last[start : start + len(read)] = [
+                    ends(number, record) for number, record in enumerate(read, start)
+                ]
                 advance(len(read))
-        np.save(folder / "ends.npy", found)
+        np.save(folder / "ends.npy", first_and_last)
 
     return disk_cache.get_or_build("answers", made_from, build, lambda folder: np.load(folder / "ends.npy"))

@@ -6,8 +6,8 @@ import hashlib
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
-from txjax.data.text.sentences import LabelledText, open_labels, truncated
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.text.sentences import LabelledText, open_labels, truncate_sentences
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tfds import records
@@ -39,11 +39,11 @@ class Choices(TFDSDataset):
       unlabelled: the label of examples without a label. If None, all examples have one.
     """
 
-    context: str = described("{context}")
-    choices: tuple[str, ...] = described(())
-    label_feature: str = described("label")
-    length: int = described(128, at_least=5)
-    tokenizer: Tokenizer = described(factory=_bytes)
+    context: str = describing_field("{context}")
+    choices: tuple[str, ...] = describing_field(())
+    label_feature: str = describing_field("label")
+    length: int = describing_field(128, at_least=5)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
     unlabelled: float | None = -1.0
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -108,9 +108,11 @@ class ChoiceSource:
         rows = {key: np.zeros(size, np.int32) for key in _ROWS}
         context = self._context.text(index)
         for number, choice in enumerate(self._choices):
-            texts = truncated([context, choice.text(index)], self._text.length - self._frame.size)
+            texts = truncate_sentences([context, choice.text(index)], self._text.length - self._frame.size)
             row = self._frame.row(texts)
             here = number, slice(len(row.ids))
-            rows["tokens"][here], rows["types"][here], rows["segments"][here] = row.ids, row.types, 1
+            rows["tokens"][here] = row.ids
+            rows["types"][here] = row.types
+            rows["segments"][here] = 1
         answer = {"label": np.asarray(self._labels[index]), "weights": np.asarray(self._known[index])}
         return {f"choice_{key}": x for key, x in rows.items()} | answer

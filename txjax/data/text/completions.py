@@ -7,7 +7,7 @@ import logging
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tfds import records
@@ -40,16 +40,16 @@ class Completions(TFDSDataset):
         (an error).
     """
 
-    prompt: str = described("{prompt}")
-    answer: str = described("{answer}")
-    length: int = described(128, at_least=2)
-    tokenizer: Tokenizer = described(factory=_bytes)
+    prompt: str = describing_field("{prompt}")
+    answer: str = describing_field("{answer}")
+    length: int = describing_field(128, at_least=2)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
     end: str | None = None
     too_long: str = config_field("refuse", choices=("drop", "refuse"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
-        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | found
+        specs = {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
+        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | specs
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
@@ -73,8 +73,8 @@ class Completions(TFDSDataset):
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the prompt and of the answer. Raises UserError if the set has no such features."""
-        found = records.check(self.name, self.split, self.data_dir)
-        return Template(self.prompt, found, "data.prompt"), Template(self.answer, found, "data.answer")
+        features = records.check(self.name, self.split, self.data_dir)
+        return Template(self.prompt, features, "data.prompt"), Template(self.answer, features, "data.answer")
 
     def open(self) -> Source:
         self.check()
@@ -85,12 +85,14 @@ class CompletionSource:
     """The prompts and answers of a split, in the order of its records."""
 
     def __init__(self, data: Completions):
-        self._data, self._end, start = data, data.ends()[0], data.tokenizer.opening()
+        self._data = data
+        self._end = data.ends()[0]
+        start = data.tokenizer.opening()
         self._prompts, self._answers = (
             open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer, before)
             for template, before in zip(data.templates(), (start, ()), strict=True)
         )
-        self._kept = _kept(data, *(np.diff(each.documents) for each in (self._prompts, self._answers)))
+        self._kept = _kept_records(data, *(np.diff(tokens.documents) for tokens in (self._prompts, self._answers)))
         made_from = (
             repr([self._prompts.fingerprint, self._answers.fingerprint, self._end]).encode() + self._kept.tobytes()
         )
@@ -113,7 +115,7 @@ class CompletionSource:
         return example
 
 
-def _kept(data: Completions, prompts: np.ndarray, answers: np.ndarray) -> np.ndarray:
+def _kept_records(data: Completions, prompts: np.ndarray, answers: np.ndarray) -> np.ndarray:
     """The numbers of the records that are examples, by the tokens of their texts. Logs how many are left out."""
     empty, sizes = (prompts == 0) | (answers == 0), prompts + answers
     long, where = ~empty & (sizes > data.length), f"{data.name} {data.split}"

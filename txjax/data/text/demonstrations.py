@@ -28,7 +28,9 @@ class WrittenRecords:
     """
 
     def __init__(self, source: LabelledText, template: Template, answers: tuple[str, ...]):
-        self._split, self._template, self._answers = source.split, template, answers
+        self._split = source.split
+        self._template = template
+        self._answers = answers
         self._label = source.label_feature
         self.gap = gap_before(template, self._label)
         self._records = Records(source.name, source.split, source.data_dir, template.names)
@@ -53,7 +55,7 @@ class WrittenRecords:
 
     def _parts(self, number: int, blanks: dict[str, str] | None = None) -> tuple[str, str]:
         """The text of a record before and after its answer."""
-        written = self._template.filled(self._records[number], {**(blanks or {}), self._label: _ANSWER})
+        written = self._template.fill(self._records[number], {**(blanks or {}), self._label: _ANSWER})
         before, _, after = written.rpartition(_ANSWER)
         return before, after
 
@@ -66,15 +68,19 @@ class WrittenRecords:
         Raises:
           UserError: there are fewer records.
         """
-        own = query._records.place(number)
-        others = (i for i in self._shuffled(hash32("demonstrations", seed, number)) if self._records.place(i) != own)
-        drawn = list(itertools.islice(others, count))
-        if len(drawn) < count:
+        query_place = query._records.place(number)
+        others = (
+            i
+            for i in self._shuffled_numbers(hash32("demonstrations", seed, number))
+            if self._records.place(i) != query_place
+        )
+        chosen = list(itertools.islice(others, count))
+        if len(chosen) < count:
             expected = f"a split with {count} labelled records, for {count} shots"
             raise UserError("data.demonstrations", expected, self._split)
-        return drawn[::-1]
+        return chosen[::-1]
 
-    def _shuffled(self, key: int) -> Iterator[int]:
+    def _shuffled_numbers(self, key: int) -> Iterator[int]:
         """The numbers of all labelled records in a random order."""
         from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 
@@ -85,5 +91,5 @@ class WrittenRecords:
 
 def gap_before(template: Template, label: str) -> str:
     """The whitespace of a template between the words before the label and the label."""
-    words = template.before(label)
+    words = template.words_before(label)
     return words[len(words.rstrip()) :]

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Dataset, Example, Source, described
+from txjax.data.dataset import Dataset, Example, Source, describing_field
 from txjax.data.keys import Key
 from txjax.data.loading.buckets import Bucketed, Lengths
 from txjax.data.text.sentences import Sentences, SentenceSource
@@ -66,8 +66,8 @@ class InLanguage(Dataset):
         return self.data.class_names()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = self.data.spec()
-        return found | {KEY: found["tokens"]} if "tokens" in found else found
+        specs = self.data.spec()
+        return specs | {KEY: specs["tokens"]} if "tokens" in specs else specs
 
     def keys(self) -> dict[str, Key]:
         return self.data.keys()
@@ -80,7 +80,7 @@ class InLanguage(Dataset):
         try:
             self.data.check()
         except UserError as error:
-            raise error.inside("data.data", "data") from None
+            raise error.with_path("data.data", "data") from None
         if len(getattr(self.data.spec().get("tokens"), "shape", ())) != 1:
             raise UserError("data.data", "a data set with tokens [L]", type(self.data).__name__)
 
@@ -89,7 +89,7 @@ class InLanguage(Dataset):
         try:
             source = self.data.open()
         except UserError as error:
-            raise error.inside("data.data", "data") from None
+            raise error.with_path("data.data", "data") from None
         number = language_id("data.language", self.language, self.languages)
         if isinstance(source, Bucketed):
             return _BucketedInLanguage(source, number)
@@ -118,8 +118,10 @@ class _BucketedInLanguage(_InLanguageSource, Bucketed):
         super().__init__(source, number)
         self.buckets, self.sort_batches = source.buckets, source.sort_batches
         self.lengths = tuple(
-            Lengths(each.of, {**each.axes, KEY: each.axes["tokens"]} if "tokens" in each.axes else each.axes)
-            for each in source.lengths
+            Lengths(
+                lengths.of, {**lengths.axes, KEY: lengths.axes["tokens"]} if "tokens" in lengths.axes else lengths.axes
+            )
+            for lengths in source.lengths
         )
 
 
@@ -140,7 +142,7 @@ class Bitext(Sentences):
       languages: the names of all languages of the model, in the order of their ids.
     """
 
-    features: tuple[str, ...] = described(("en", "de"))
+    features: tuple[str, ...] = describing_field(("en", "de"))
     spoken: tuple[str, ...] = ("en", "de")
     languages: tuple[str, ...] = ("en", "de")
 

@@ -111,7 +111,7 @@ def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
     import grain  # slow to import, and not needed by configs
     from grain.experimental import BestFitPackIterDataset
 
-    pieces = cut(tokens.documents, text.length, text.reach())
+    pieces = cut_documents(tokens.documents, text.length, text.reach())
     # One thread: the packer reads in order, so the same lengths give the same plan.
     read = grain.MapDataset.source(_Lengths(pieces[:, 1])).to_iter_dataset(grain.ReadOptions(0, 0))
     packed = BestFitPackIterDataset(
@@ -133,7 +133,7 @@ def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
     assert count == len(pieces)
 
 
-def cut(documents: np.ndarray, length: int, reach: int, stride: int | None = None) -> np.ndarray:
+def cut_documents(documents: np.ndarray, length: int, reach: int, stride: int | None = None) -> np.ndarray:
     """The pieces of at most `length` tokens, int64 [P 2]: first token and size, in the text's order.
 
     Args:

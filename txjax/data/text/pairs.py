@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_sorted
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
@@ -52,23 +52,23 @@ class Pairs(TFDSDataset):
         long pairs alone.
     """
 
-    source: str = described("{source}")
-    target: str = described("{target}")
-    source_length: int = described(128, at_least=2)
-    length: int = described(128, at_least=2)
-    tokenizer: Tokenizer = described(factory=_bytes)
-    source_tokenizer: Tokenizer | None = described(None)
-    start: str = described("[START]")
-    end: str = described("[END]")
+    source: str = describing_field("{source}")
+    target: str = describing_field("{target}")
+    source_length: int = describing_field(128, at_least=2)
+    length: int = describing_field(128, at_least=2)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
+    source_tokenizer: Tokenizer | None = describing_field(None)
+    start: str = describing_field("[START]")
+    end: str = describing_field("[END]")
     too_long: str = config_field("cut", choices=("cut", "drop", "refuse"))
     buckets: tuple[tuple[int, int], ...] = ()
     sort_batches: int = config_field(1, at_least=1)
     longer_than: int = config_field(0, at_least=0)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = {"id": spec((), "int32"), "weights": spec((self.length,), "float32")}
-        found |= {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
-        return found | {key: spec((self.source_length,), "int32") for key in ("source_tokens", "source_segments")}
+        specs = {"id": spec((), "int32"), "weights": spec((self.length,), "float32")}
+        specs |= {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
+        return specs | {key: spec((self.source_length,), "int32") for key in ("source_tokens", "source_segments")}
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
@@ -94,15 +94,15 @@ class Pairs(TFDSDataset):
         self.tokenizer.check()
         self.tokenizer.special(self.start)
         for side, tokenizer in zip(self.sides(), self.tokenizers(), strict=True):
-            with _named(side):
+            with _name_side(side):
                 tokenizer.check()
                 tokenizer.special(self.end)
         self.templates()
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the source and of the target. Raises UserError if the set has no such features."""
-        found = records.check(self.name, self.split, self.data_dir)
-        return Template(self.source, found, "data.source"), Template(self.target, found, "data.target")
+        features = records.check(self.name, self.split, self.data_dir)
+        return Template(self.source, features, "data.source"), Template(self.target, features, "data.target")
 
     def open(self) -> Source:
         self.check()
@@ -116,18 +116,18 @@ class PairSource(Bucketed):
         self._pairs, self._templates = pairs, pairs.templates()
         opened = []
         for template, tokenizer, side in zip(self._templates, pairs.tokenizers(), pairs.sides(), strict=True):
-            with _named(side):
+            with _name_side(side):
                 opened.append(open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer))
         self._source, self._target = opened
         of_source, of_target = {"source_tokens", "source_segments"}, {"tokens", "targets", "segments", "weights"}
         most = pairs.source_length, pairs.length
-        sizes = [np.diff(each.documents) + 1 for each in (self._source, self._target)]  # with one special token
-        self._kept = _kept(pairs, sizes, most)
+        sizes = [np.diff(tokens.documents) + 1 for tokens in (self._source, self._target)]  # with one special token
+        self._kept = _kept_pairs(pairs, sizes, most)
         made_from = repr([self._source.fingerprint, self._target.fingerprint]).encode() + self._kept.tobytes()
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         self.lengths = tuple(
-            Lengths(np.minimum(each[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
-            for each, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
+            Lengths(np.minimum(side_sizes[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
+            for side_sizes, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
         )
         self.buckets, self.sort_batches = (*pairs.buckets, most), pairs.sort_batches
         source_tokenizer, tokenizer = pairs.tokenizers()
@@ -141,42 +141,44 @@ class PairSource(Bucketed):
         """The whole source and target texts of some pairs."""
         pairs, names = self._pairs, {name for template in self._templates for name in template.names}
         read = records.Records(pairs.name, pairs.split, pairs.data_dir, sorted(names))
-        found = (read[int(self._kept[index])] for index in indices)
+        selected = (read[int(self._kept[index])] for index in indices)
         source, target = self._templates
-        return [(source(record), target(record)) for record in found]
+        return [(source(record), target(record)) for record in selected]
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        source, target, record = self._pairs.source_length, self._pairs.length, int(self._kept[index])
+        source = self._pairs.source_length
+        target = self._pairs.length
+        record = int(self._kept[index])
         text, answer = self._source.text(record)[: source - 1], self._target.text(record)[: target - 1]
-        segments = _padded(np.ones(len(answer) + 1, np.int32), target)
+        segments = _pad_row(np.ones(len(answer) + 1, np.int32), target)
         return {
-            "source_tokens": _padded(np.append(text, np.int32(self._source_end)), source),
-            "source_segments": _padded(np.ones(len(text) + 1, np.int32), source),
-            "tokens": _padded(np.append(np.int32(self._start), answer), target),
-            "targets": _padded(np.append(answer, np.int32(self._end)), target),
+            "source_tokens": _pad_row(np.append(text, np.int32(self._source_end)), source),
+            "source_segments": _pad_row(np.ones(len(text) + 1, np.int32), source),
+            "tokens": _pad_row(np.append(np.int32(self._start), answer), target),
+            "targets": _pad_row(np.append(answer, np.int32(self._end)), target),
             "segments": segments,
             "weights": segments.astype(np.float32),
         }
 
 
 @contextlib.contextmanager
-def _named(side: str) -> Iterator[None]:
+def _name_side(side: str) -> Iterator[None]:
     """Errors of a tokenizer inside name the field that has it."""
     try:
         yield
     except UserError as error:
-        raise error.inside(f"data.{side}", "data.tokenizer") from None
+        raise error.with_path(f"data.{side}", "data.tokenizer") from None
 
 
-def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
+def _kept_pairs(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
-    empty = np.logical_or(*(each == 1 for each in sizes))
-    long = ~empty & np.logical_or(*(each > size for each, size in zip(sizes, most, strict=True)))
+    empty = np.logical_or(*(side_sizes == 1 for side_sizes in sizes))
+    long = ~empty & np.logical_or(*(side_sizes > size for side_sizes, size in zip(sizes, most, strict=True)))
     place, limits = f"{pairs.name} {pairs.split}", f"source_length, length = {most}"
     if empty.any():
         log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))
     if long.any() and pairs.too_long == "refuse":
-        longest = tuple(int(each.max()) for each in sizes)
+        longest = tuple(int(side_sizes.max()) for side_sizes in sizes)
         got = f"{long.sum()} of {len(long)} pairs longer, up to {longest}"
         hint = 'or shorten them by too_long = "cut", leave them out by "drop"'
         raise UserError("data.too_long", f"pairs of at most {limits} tokens", got, hint=hint)
@@ -190,5 +192,5 @@ def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.nd
     return kept
 
 
-def _padded(ids: np.ndarray, length: int) -> np.ndarray:
+def _pad_row(ids: np.ndarray, length: int) -> np.ndarray:
     return np.pad(ids, (0, length - len(ids)))

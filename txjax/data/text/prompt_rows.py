@@ -60,19 +60,19 @@ class PromptEncoder:
         Raises:
           UserError: a prompt or an answer without a token, or a query that is too long.
         """
-        found = []
+        fitted = []
         for first in range(0, len(prompts), BATCH):
-            found += self._shortened(prompts[first : first + BATCH])
+            fitted += self._shorten(prompts[first : first + BATCH])
         limit = f"{self.field} = {self.length}"
-        if fewer := sum(blocks < len(each) for (_, blocks), each in zip(found, prompts, strict=True)):
-            log.warning("%s: %d of %d prompts lose demonstrations, %s", where, fewer, len(found), limit)
-        sizes = [self.size(rows) for rows, _ in found]
+        if fewer := sum(blocks < len(prompt) for (_, blocks), prompt in zip(fitted, prompts, strict=True)):
+            log.warning("%s: %d of %d prompts lose demonstrations, %s", where, fewer, len(fitted), limit)
+        sizes = [self.size(rows) for rows, _ in fitted]
         if max(sizes) > self.length and self.too_long == "refuse":
             hint = 'or too_long = "cut": longer ones lose their first tokens'
             raise UserError(self.field, f"at least {max(sizes)}, the longest prompt of {where}", self.length, hint=hint)
         if long := sum(size > self.length for size in sizes):
-            log.warning("%s: %d of %d prompts lose their first tokens, %s", where, long, len(found), limit)
-        return [row for (rows, _), size in zip(found, sizes, strict=True) for row in self._cut(rows, size)]
+            log.warning("%s: %d of %d prompts lose their first tokens, %s", where, long, len(fitted), limit)
+        return [row for (rows, _), size in zip(fitted, sizes, strict=True) for row in self._truncate(rows, size)]
 
     def encode(self, prompts: Sequence[str]) -> list[list[Row]]:
         """The rows of each prompt, of any length.
@@ -81,7 +81,7 @@ class PromptEncoder:
         """
         start, alone = np.array(self.start, np.int32), self.tokenizer.encode_batch(prompts)
         whole = iter(self.tokenizer.encode_batch([f"{p}{self.gap}{a}" for p in prompts for a in self.answers]))
-        found = []
+        encoded = []
         for prompt, ids in zip(prompts, alone, strict=True):
             size = len(self.start) + len(ids)
             if not size:
@@ -90,25 +90,25 @@ class PromptEncoder:
             rows = [
                 Row(np.concatenate([start, next(whole)], dtype=np.int32, casting="unsafe"), size) for _ in self.answers
             ]
-            found.append(rows)
+            encoded.append(rows)
             if empty := [answer for answer, row in zip(self.answers, rows, strict=True) if len(row.ids) <= size]:
                 raise UserError("data.answers", "at least one token in each answer", empty[0])
-        return found
+        return encoded
 
     def size(self, rows: Sequence[Row]) -> int:
         """The tokens that have to fit, of the rows of one prompt."""
         return max(len(row.ids) for row in rows)
 
-    def _shortened(self, prompts: Sequence[Sequence[str]]) -> list[tuple[list[Row], int]]:
+    def _shorten(self, prompts: Sequence[Sequence[str]]) -> list[tuple[list[Row], int]]:
         """The rows of each prompt, which loses its first blocks until it fits, and the number of blocks that remain."""
         rows = self.encode([self.separator.join(blocks) for blocks in prompts])
-        found = [(each, len(blocks)) for each, blocks in zip(rows, prompts, strict=True)]
-        long = [i for i, (each, blocks) in enumerate(found) if blocks > 1 and self.size(each) > self.length]
-        for i, shorter in zip(long, self._shortened([prompts[i][1:] for i in long]) if long else (), strict=True):
-            found[i] = shorter
-        return found
+        fitted = [(group, len(blocks)) for group, blocks in zip(rows, prompts, strict=True)]
+        long = [i for i, (group, blocks) in enumerate(fitted) if blocks > 1 and self.size(group) > self.length]
+        for i, shorter in zip(long, self._shorten([prompts[i][1:] for i in long]) if long else (), strict=True):
+            fitted[i] = shorter
+        return fitted
 
-    def _cut(self, rows: Sequence[Row], size: int) -> Sequence[Row]:
+    def _truncate(self, rows: Sequence[Row], size: int) -> Sequence[Row]:
         """The rows of one prompt without as many of its first tokens as are too many; the start token stays."""
         excess, first = size - self.length, len(self.start)
         if excess <= 0:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, TFDSDataset, described
+from txjax.data.dataset import Example, TFDSDataset, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.text.demonstrations import WrittenRecords, gap_before
 from txjax.data.text.prompt_rows import PromptEncoder, Row
@@ -52,13 +52,13 @@ class PromptedChoices(TFDSDataset):
     """
 
     template: str = "{text}\n{label}"
-    label_feature: str = described("label")
+    label_feature: str = describing_field("label")
     classes: int = config_field(2, at_least=2)
     answers: tuple[str, ...] = ()
     demonstrations: str = "train"
     separator: str = "\n\n"
     length: int = config_field(256, at_least=2)
-    tokenizer: Tokenizer = described(factory=Bytes)
+    tokenizer: Tokenizer = describing_field(factory=Bytes)
     start: str | None = None
     too_long: str = config_field("refuse", choices=("refuse", "cut"))
     buckets: tuple[int, ...] = ()
@@ -91,7 +91,7 @@ class PromptedChoices(TFDSDataset):
         try:
             records.check(self.name, self.demonstrations, self.data_dir)
         except UserError as error:
-            raise error.inside("data.demonstrations", "data.split") from None
+            raise error.with_path("data.demonstrations", "data.split") from None
 
     def form(self) -> Template:
         """The template. Raises UserError if it doesn't suit the set, or doesn't end with the label."""
@@ -117,7 +117,7 @@ class PromptedChoices(TFDSDataset):
           seed: of the draws (`WrittenRecords.draw`).
           blank: a text in place of the prompts' own texts. If None, their own.
         """
-        queries = self._written(self.split)
+        queries = self._written_records(self.split)
         if not (queries.labels >= 0).any():
             raise UserError("data.split", "a split with labelled records", self.split)
         features = records.check(self.name, self.split, self.data_dir)
@@ -125,7 +125,7 @@ class PromptedChoices(TFDSDataset):
         blanks = None if blank is None else dict.fromkeys(texts, blank)
         blocks = [[queries.prompt(number, blanks)] for number in range(len(queries))]
         if shots:
-            others = self._written(self.demonstrations)
+            others = self._written_records(self.demonstrations)
             shown = functools.cache(others.demonstration)
             blocks = [
                 [*(shown(i) for i in others.draw(shots, seed, queries, number)), *prompt]
@@ -139,7 +139,7 @@ class PromptedChoices(TFDSDataset):
 
     def cue(self) -> str:
         """The last line of the template's words before the label, such as "Sentiment:"; may be empty."""
-        return self.form().before(self.label_feature).strip().rpartition("\n")[2]
+        return self.form().words_before(self.label_feature).strip().rpartition("\n")[2]
 
     def encoder(self) -> PromptEncoder:
         """What makes rows of tokens of the prompts."""
@@ -157,7 +157,7 @@ class PromptedChoices(TFDSDataset):
         """The examples of some prompts, by their blocks, and of the classes that are right."""
         return PromptSource(self, prompts, labels)
 
-    def _written(self, split: str) -> WrittenRecords:
+    def _written_records(self, split: str) -> WrittenRecords:
         labelled = LabelledText(self.name, split, self.data_dir, label_feature=self.label_feature, classes=self.classes)
         return WrittenRecords(labelled, self.form(), self.class_names())
 
@@ -177,7 +177,9 @@ class PromptSource(Bucketed):
           prompts: the blocks of each: demonstrations, and at last the query.
           labels: int [N], the class of each; -1 if it is not known.
         """
-        self._data, self._labels, encoder = data, labels.astype(np.int32), data.encoder()
+        self._data = data
+        self._labels = labels.astype(np.int32)
+        encoder = data.encoder()
         rows = encoder.fitting(prompts, f"{data.name} {data.split}")
         self._tokens, self._answers = np.concatenate([row.ids for row in rows]), np.array([row.answer for row in rows])
         self._ends = np.cumsum([len(row.ids) for row in rows])
@@ -197,14 +199,14 @@ class PromptSource(Bucketed):
         begin = self._ends[number - 1] if number else 0
         return Row(self._tokens[begin : self._ends[number]], int(self._answers[number]))
 
-    def scored(self, row: Row) -> Row:
+    def predicted_part(self, row: Row) -> Row:
         """The part of a row in which a model predicts tokens."""
         return row
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         rows = {key: np.zeros((self._data.classes, self._data.length), np.int32) for key in _ROWS}
         for choice in range(self._data.classes):
-            ids, answer = self.scored(self.row(index, choice))
+            ids, answer = self.predicted_part(self.row(index, choice))
             rows["choice_tokens"][choice, : len(ids)] = ids
             rows["choice_segments"][choice, : len(ids)] = 1
             rows["choice_types"][choice, answer : len(ids)] = 1

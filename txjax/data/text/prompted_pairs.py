@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, described
+from txjax.data.dataset import Example, describing_field
 from txjax.data.text.prompt_rows import PromptEncoder, Row
 from txjax.data.text.prompted_choices import PromptedChoices, PromptSource
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
@@ -36,7 +36,7 @@ class PromptedPairs(PromptedChoices):
 
     length: int = config_field(32, at_least=3)
     source_length: int = config_field(256, at_least=1)
-    tokenizer: Tokenizer = described(factory=_bytes)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
     start: str | None = "[START]"
     end: str = "[END]"
 
@@ -81,7 +81,7 @@ class SourceEncoder(PromptEncoder):
             expected = f"at least {longest}, the longest answer with the start and the end token"
             raise UserError("data.length", expected, self.answer_length)
         return [
-            [Row(_joined(ids, between, answer, between[:1]), len(ids) + 2) for answer in answers]
+            [Row(_join_tokens(ids, between, answer, between[:1]), len(ids) + 2) for answer in answers]
             for ids in self.tokenizer.encode_batch(prompts)
         ]
 
@@ -94,17 +94,17 @@ class PairedPromptSource(PromptSource):
 
     cut: ClassVar[dict[str, int]] = {"source_tokens": 0, "source_segments": 0}
 
-    def scored(self, row: Row) -> Row:
+    def predicted_part(self, row: Row) -> Row:
         return Row(row.ids[row.answer - 1 :], 1)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         prompt, answer = self.row(index, 0)
-        found = {key: np.zeros(self._data.prompt_length(), np.int32) for key in self.cut}
-        found["source_tokens"][: answer - 1] = prompt[: answer - 1]
-        found["source_segments"][: answer - 1] = 1
-        return super().example(index, epoch, rng) | found
+        source = {key: np.zeros(self._data.prompt_length(), np.int32) for key in self.cut}
+        source["source_tokens"][: answer - 1] = prompt[: answer - 1]
+        source["source_segments"][: answer - 1] = 1
+        return super().example(index, epoch, rng) | source
 
 
-def _joined(*parts: np.ndarray) -> np.ndarray:
+def _join_tokens(*parts: np.ndarray) -> np.ndarray:
     """Tokens one after another, int32."""
     return np.concatenate(parts, dtype=np.int32, casting="unsafe")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.loading import disk_cache
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.text.token_cache import BATCH, Tokens, open_tokens
@@ -46,9 +46,9 @@ class Sentences(TFDSDataset):
         batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
     """
 
-    length: int = described(128, at_least=3)
-    tokenizer: Tokenizer = described(factory=_bytes)
-    features: tuple[str, ...] = described(("sentence",))
+    length: int = describing_field(128, at_least=3)
+    tokenizer: Tokenizer = describing_field(factory=_bytes)
+    features: tuple[str, ...] = describing_field(("sentence",))
     buckets: tuple[int, ...] = ()
     sort_batches: int = config_field(1, at_least=1)
 
@@ -101,7 +101,7 @@ class LabelledText(Sentences):
       unlabelled: the label of examples without a label, as in GLUE's test sets. If None, all examples have one.
     """
 
-    label_feature: str = described("label")
+    label_feature: str = describing_field("label")
     classes: int | None = config_field(2, at_least=1)
     subset: Subset | None = None
     unlabelled: float | None = -1.0
@@ -158,7 +158,7 @@ class SentenceSource(Bucketed):
 
     def fitting(self, sentences: list[np.ndarray]) -> list[np.ndarray]:
         """As many of the sentences' tokens as fit."""
-        return truncated(sentences, self._text.length - self._text.markers())
+        return truncate_sentences(sentences, self._text.length - self._text.markers())
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         return self.row(self.sentences(index))
@@ -187,7 +187,7 @@ class LabelledSource(SentenceSource):
         self._numbers = np.arange(len(self._labels))
         if text.subset is not None and text.classes is not None:
             self._numbers = text.subset.choose(lambda n: int(self._labels[n]), len(self._labels), text.classes)
-            self.lengths = tuple(Lengths(each.of[self._numbers], each.axes) for each in self.lengths)
+            self.lengths = tuple(Lengths(lengths.of[self._numbers], lengths.axes) for lengths in self.lengths)
         parts = [self.fingerprint, text.label_feature]
         self.fingerprint = _hash(parts if text.subset is None else [*parts, self._numbers.tobytes().hex()])
 
@@ -225,7 +225,7 @@ def open_labels(text: LabelledText) -> np.ndarray:
     return labels
 
 
-def truncated(sentences: list[np.ndarray], length: int) -> list[np.ndarray]:
+def truncate_sentences(sentences: list[np.ndarray], length: int) -> list[np.ndarray]:
     """Truncates one or two sentences to at most `length` tokens in all, the longer one first.
 
     The result is that of BERT's own code, which removes tokens one at a time.

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data.dataset import Example, Source
-from txjax.data.text.packed import cut
+from txjax.data.text.packed import cut_documents
 from txjax.data.text.text_windows import Text
 from txjax.data.text.token_cache import Tokens
 from txjax.types import UserError, config_field, spec
@@ -50,7 +50,7 @@ class SlidingSource:
 
     def __init__(self, text: SlidingWindows, tokens: Tokens):
         self._text, self._tokens = text, tokens
-        self._pieces = cut(tokens.documents, text.length, 1, text.stride)
+        self._pieces = cut_documents(tokens.documents, text.length, 1, text.stride)
         made_from = repr((tokens.fingerprint, text.length, text.stride))
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
         if not len(self._pieces):
@@ -62,10 +62,10 @@ class SlidingSource:
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         start, size = self._pieces[index].tolist()
         example = {key: np.zeros(s.shape, s.dtype) for key, s in self._text.spec().items() if key != "id"}
-        seen = 0 if start == self._tokens.document(start)[0] else self._text.length - self._text.stride
+        repeated = 0 if start == self._tokens.document(start)[0] else self._text.length - self._text.stride
         example["tokens"][:size] = self._tokens.read(start, size)
         example["targets"][:size] = self._tokens.read(start + 1, size)
         example["segments"][:size] = 1
         example["positions"][:size] = np.arange(size)
-        example["weights"][seen:size] = 1
+        example["weights"][repeated:size] = 1
         return example

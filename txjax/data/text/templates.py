@@ -42,19 +42,19 @@ class Template:
 
     def __call__(self, record: dict[str, Any]) -> str:
         """The text of a record; empty if all of its features are. A class that is not known (-1) is empty."""
-        return "" if all(self._written(name, record[name]) == "" for name in self.names) else self.filled(record)
+        return "" if all(self._feature_text(name, record[name]) == "" for name in self.names) else self.fill(record)
 
-    def filled(self, record: dict[str, Any], texts: Mapping[str, str] | None = None) -> str:
+    def fill(self, record: dict[str, Any], texts: Mapping[str, str] | None = None) -> str:
         """The text of a record, with other `texts` for some of its features; also if all of these are empty."""
         texts = texts or {}
-        values = {n: texts[n] if n in texts else self._written(n, record[n]) for n in self.names}
+        values = {n: texts[n] if n in texts else self._feature_text(n, record[n]) for n in self.names}
         return self.text.format(**values)
 
-    def before(self, name: str) -> str:
+    def words_before(self, name: str) -> str:
         """The words of the format string between a feature and the one before it."""
         return next(words for words, field, _, _ in string.Formatter().parse(self.text) if field == name)
 
-    def _written(self, name: str, value: Any) -> Any:
+    def _feature_text(self, name: str, value: Any) -> Any:
         if name in self._classes:
             return self._classes[name][int(value)] if value >= 0 else ""
         return as_string(value) if isinstance(value, bytes | str) else value

@@ -6,7 +6,7 @@ import itertools
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.loading.rng import hash32
 from txjax.data.text.token_cache import Tokens, open_tokens
 from txjax.data.tfds import records
@@ -25,9 +25,9 @@ class Text(TFDSDataset):
       start, end: names of special tokens before and after each document. If None, there are none.
     """
 
-    length: int = described(256, at_least=1)
-    tokenizer: Tokenizer = described(factory=Bytes)
-    feature: str = described("text")
+    length: int = describing_field(256, at_least=1)
+    tokenizer: Tokenizer = describing_field(factory=Bytes)
+    feature: str = describing_field("text")
     start: str | None = None
     end: str | None = None
 

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, described
+from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.loading import disk_cache
 from txjax.data.text.sentences import Sentences, SentenceSource
 from txjax.data.text.token_cache import BATCH, Tokens
@@ -37,8 +37,8 @@ class TokenLabels(Sentences):
         decoders, where only that one has seen the whole word.
     """
 
-    features: tuple[str, ...] = described(("tokens",))
-    label_feature: str = described("tags")
+    features: tuple[str, ...] = describing_field(("tokens",))
+    label_feature: str = describing_field("tags")
     classes: int | None = config_field(None, at_least=2)
     piece: str = config_field("first", choices=("first", "last"))
 

@@ -28,12 +28,12 @@ def tfds_classes() -> dict[str, Any]:
     """TFDS's feature classes, by every name that files use for them."""
     import tensorflow_datasets as tfds
 
-    found = {}
+    kinds = {}
     for kind in vars(tfds.features).values():
         if isinstance(kind, type) and issubclass(kind, tfds.features.FeatureConnector):
             names = (f"{kind.__module__}.{kind.__name__}", *vars(kind).get("ALIASES", ()))
-            found.update(dict.fromkeys(names, kind))
-    return found
+            kinds.update(dict.fromkeys(names, kind))
+    return kinds
 
 
 def check_file(path: Path) -> None:

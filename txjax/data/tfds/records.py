@@ -50,7 +50,7 @@ def folder(name: str, data_dir: str | None) -> Path:
     return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
 
-def named(name: str | None) -> str:
+def require_name(name: str | None) -> str:
     """The name of a data set, as given. Raises UserError if there is none, since it has no default."""
     if not name:
         raise UserError("data.name", "the name of a TFDS data set", name)
@@ -83,7 +83,7 @@ def find(name: str, data_dir: str | None) -> Any:
     except UserError:
         raise
     except Exception as error:  # of many types; the one for an unknown name lists all of TFDS's data sets
-        known = {*EMBEDDED, *prepared(root), *tfds.list_builders(with_community_datasets=False)} - {name}
+        known = {*EMBEDDED, *prepared_sets(root), *tfds.list_builders(with_community_datasets=False)} - {name}
         near = near_misses(name, sorted(known))
         raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
 
@@ -91,8 +91,8 @@ def find(name: str, data_dir: str | None) -> Any:
 def _files(prepared: Path) -> list[Path]:
     """The files that can name classes, of all prepared versions, in VERSION and CONFIG/VERSION."""
     patterns = [depth + name for depth in ("*/", "*/*/") for name in feature_classes.FILES]
-    found = [path for pattern in patterns for path in prepared.glob(pattern)]
-    return [path for path in found if ".incomplete" not in path.parent.name]  # another process may be writing there
+    paths = [path for pattern in patterns for path in prepared.glob(pattern)]
+    return [path for path in paths if ".incomplete" not in path.parent.name]  # another process may be writing there
 
 
 def check(name: str | None, split: str, data_dir: str | None) -> Any:
@@ -101,11 +101,11 @@ def check(name: str | None, split: str, data_dir: str | None) -> Any:
     Raises:
       UserError: the data set or its split is missing; the message has the command that prepares it.
     """
-    name = named(name)
+    name = require_name(name)
     builder = find(name, data_dir)
     if not builder.is_prepared():
         if builder.name not in EMBEDDED:
-            raise _unprepared(builder, name, folder(name, data_dir))
+            raise _unprepared_error(builder, name, folder(name, data_dir))
         builder.check()
     _check_split(builder, split)
     return builder.info.features
@@ -113,7 +113,7 @@ def check(name: str | None, split: str, data_dir: str | None) -> Any:
 
 def features(name: str | None, data_dir: str | None) -> Any:
     """The features of a data set, prepared or not. Raises UserError if neither its code nor a folder of it is there."""
-    return find(named(name), data_dir).info.features
+    return find(require_name(name), data_dir).info.features
 
 
 def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) -> Any:
@@ -125,7 +125,7 @@ def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) 
     return features[name]
 
 
-def prepared(root: Path) -> list[str]:
+def prepared_sets(root: Path) -> list[str]:
     """The prepared data sets under `root`, as `NAME:VERSION` or `NAME/CONFIG:VERSION`."""
     infos = [*root.glob("*/*/dataset_info.json"), *root.glob("*/*/*/dataset_info.json")]
     return sorted(f"{info.parent.parent.relative_to(root).as_posix()}:{info.parent.name}" for info in infos)
@@ -154,7 +154,7 @@ class Records:
           encoded: image features of which a record has the bytes of the file, too.
         """
         tfds = _tfds()
-        builder = _prepare(named(name), data_dir)
+        builder = _prepare(require_name(name), data_dir)
         _check_split(builder, split)
         self.name = builder.info.full_name
         read = {feature: builder.info.features[feature] for feature in features}
@@ -228,7 +228,7 @@ def _prepare(name: str, data_dir: str | None) -> Any:
                 config = tfds.download.DownloadConfig(try_download_gcs=False)
                 builder.download_and_prepare(file_format="array_record", download_config=config)
         except Exception as error:
-            raise _unprepared(builder, name, root, _line(error)) from error
+            raise _unprepared_error(builder, name, root, _line(error)) from error
     return find(name, data_dir)
 
 
@@ -256,8 +256,8 @@ def _check_split(builder: Any, split: str) -> None:
         raise UserError("data.name", f"all files of {builder.info.full_name}", f"no {lost[0]}", hint=again)
 
 
-def _unprepared(builder: Any, name: str, root: Path, reason: str = "") -> UserError:
-    others = [other for other in prepared(root) if _base(other) == _base(name) and other != name]
+def _unprepared_error(builder: Any, name: str, root: Path, reason: str = "") -> UserError:
+    others = [other for other in prepared_sets(root) if _base(other) == _base(name) and other != name]
     hint = f"{reason}; {_how_to_make(name, root)}" if reason else _how_to_make(name, root)
     return UserError("data.name", f"{builder.info.full_name} to be prepared", name, others, hint)
 

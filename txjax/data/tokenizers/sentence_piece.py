@@ -63,17 +63,17 @@ class SentencePieceFile(Tokenizer):
         model = self._load()
         if name in self.specials:
             return model.vocab_size() + self.specials.index(name)
-        found = model.piece_to_id(name)
-        if model.id_to_piece(found) != name:  # piece_to_id gives the unknown piece for unknown names
+        piece = model.piece_to_id(name)
+        if model.id_to_piece(piece) != name:  # piece_to_id gives the unknown piece for unknown names
             near = near_misses(name, [model.id_to_piece(i) for i in range(model.vocab_size())])
             raise UserError("data.tokenizer.path", f"a model with the piece {name}", self.path, near)
-        return found
+        return piece
 
     def special_ids(self) -> frozenset[int] | None:
         model = self._load()
         kinds = (model.is_control, model.is_unknown, model.is_unused)
-        own = range(model.vocab_size(), self.vocab())
-        return frozenset([*(number for number in range(own.start) if any(of(number) for of in kinds)), *own])
+        special = range(model.vocab_size(), self.vocab())
+        return frozenset([*(number for number in range(special.start) if any(of(number) for of in kinds)), *special])
 
     def special_names(self) -> dict[str, int]:
         model = self._load()

@@ -93,23 +93,23 @@ class WordPiece(Algorithm):
         from tokenizers import Tokenizer
 
         characters: collections.Counter[str] = collections.Counter()
-        normalizer = self._untrained().normalizer  # a tokenizer's own is locked during training
+        normalizer = self._untrained_tokenizer().normalizer  # a tokenizer's own is locked during training
 
-        def counted() -> Iterator[list[str]]:
+        def count_characters() -> Iterator[list[str]]:
             for batch in texts():
                 for text in batch:
                     characters.update(normalizer.normalize_str(text))
                 yield batch
 
-        tokenizer = self._untrained()
-        train_tokenizer(tokenizer, counted, self._trainer(0))
-        found = tokenizer.get_vocab()
-        if not found:
+        tokenizer = self._untrained_tokenizer()
+        train_tokenizer(tokenizer, count_characters, self._trainer(0))
+        vocab = tokenizer.get_vocab()
+        if not vocab:
             raise no_characters()
         ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-        alphabet = sorted([c for c, _ in ranked if c in found][: self.alphabet])
-        pieces = [f"##{c}" for c in alphabet if f"##{c}" in found]
-        tokenizer = self._untrained()
+        alphabet = sorted([c for c, _ in ranked if c in vocab][: self.alphabet])
+        pieces = [f"##{c}" for c in alphabet if f"##{c}" in vocab]
+        tokenizer = self._untrained_tokenizer()
         trainer = self._trainer(
             size, special_tokens=specials + pieces, initial_alphabet=alphabet, limit_alphabet=len(alphabet)
         )
@@ -118,7 +118,7 @@ class WordPiece(Algorithm):
         written["added_tokens"] = written["added_tokens"][: len(specials)]  # the pieces are not special tokens
         return Tokenizer.from_str(json.dumps(written))
 
-    def _untrained(self) -> Any:
+    def _untrained_tokenizer(self) -> Any:
         from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
         tokenizer = Tokenizer(models.WordPiece(unk_token=self.unknown))
@@ -208,7 +208,7 @@ class Trained(LibraryTokenizer):
             for feature in self.features:
                 records.check_feature("data.features", feature, features, ("Text", "Sequence"))
         except UserError as error:
-            raise error.inside("data.tokenizer", "data") from None
+            raise error.with_path("data.tokenizer", "data") from None
 
     def vocab(self) -> int:
         return self.size
@@ -230,7 +230,7 @@ class Trained(LibraryTokenizer):
             (
                 dataclasses.replace(self, parse_specials=False),
                 disk_cache.cache_dir(),
-                records.folder(records.named(self.name), self.data_dir),
+                records.folder(records.require_name(self.name), self.data_dir),
             )
         )
         if key not in _opened:
@@ -256,7 +256,7 @@ def _open(settings: Trained) -> Library:
         "specials": list(settings.specials),
     }
     folder = disk_cache.get_or_build(
-        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda found: found
+        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda path: path
     )
     import tokenizers
 

@@ -12,7 +12,10 @@ VOCABULARIES = {"vocab.txt": (), "vocab.json": ("merges.txt",), "tokenizer.model
 # role, and those of BERT's form.
 MARKS = {"CodeLlamaTokenizer": "bos", "GemmaTokenizer": "bos", "LlamaTokenizer": "bos", "T5Tokenizer": "eos"}
 SENTENCES = ("AlbertTokenizer",)
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  # types of pieces in SentencePiece's format
+# Types of pieces in SentencePiece's format.
+UNKNOWN = 2
+CONTROL = 3
+USER_DEFINED = 4
 ADDED = (UNKNOWN, CONTROL, USER_DEFINED)
 UNIGRAM = 1  # a type of models
 SPACE = "▁"

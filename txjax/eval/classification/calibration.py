@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from txjax.eval.classification.classifier_evaluator import Classified
 from txjax.eval.evaluator import Context
-from txjax.eval.pictures import INK, dressed, plot
+from txjax.eval.pictures import INK, plot, style_axes
 from txjax.eval.results import Rows, means
 from txjax.types import config_field
 
@@ -31,12 +31,12 @@ class Calibration(Classified):
     bins: int = config_field(15, at_least=1)
 
     def rescore(self, rows: Rows) -> dict[str, float]:
-        found = means({name: rows[name] for name in ("nll", "brier")})
-        return {"ece": reliability(rows["confidence"], rows["accuracy"], self.bins).error()} | found
+        proper_scores = means({name: rows[name] for name in ("nll", "brier")})
+        return {"ece": reliability(rows["confidence"], rows["accuracy"], self.bins).error()} | proper_scores
 
     def show(self, context: Context, step: int, rows: Rows) -> None:
-        found = reliability(rows["confidence"], rows["accuracy"], self.bins)
-        context.write("pictures", step, "png", plot((5.2, 5.6), lambda figure: draw(figure, found)))
+        diagram = reliability(rows["confidence"], rows["accuracy"], self.bins)
+        context.write("pictures", step, "png", plot((5.2, 5.6), lambda figure: draw(figure, diagram)))
 
 
 class Reliability(NamedTuple):
@@ -64,12 +64,12 @@ def reliability(confidence: Float[np.ndarray, "N"], right: Bool[np.ndarray, "N"]
     return Reliability(np.bincount(number, minlength=bins), *sums)
 
 
-def draw(figure: Any, found: Reliability) -> None:
+def draw(figure: Any, diagram: Reliability) -> None:
     """The reliability diagram (Guo et al. 2017, figure 1): accuracy by confidence, and how many examples have which."""
-    bins, total = len(found.examples), max(int(found.examples.sum()), 1)
+    bins, total = len(diagram.examples), max(int(diagram.examples.sum()), 1)
     edges, width = np.arange(bins) / bins, 1 / bins
-    full = found.examples > 0
-    accuracy, confidence = (x[full] / found.examples[full] for x in (found.right, found.confidence))
+    full = diagram.examples > 0
+    accuracy, confidence = (x[full] / diagram.examples[full] for x in (diagram.right, diagram.confidence))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     bars = {"width": width, "align": "edge", "linewidth": 0.6, "edgecolor": INK}
     upper.bar(edges[full], accuracy, color=RIGHT, alpha=0.75, label="accuracy", **bars)
@@ -78,12 +78,12 @@ def draw(figure: Any, found: Reliability) -> None:
     upper.plot((0, 1), (0, 1), color=INK, linestyle="--", linewidth=1)
     upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="accuracy")
     upper.legend(loc="upper left", frameon=False, labelcolor=INK, fontsize=9)
-    shares = found.examples / total
+    shares = diagram.examples / total
     lower.bar(edges, shares, color=RIGHT, alpha=0.75, **bars)
     lower.set(xlabel="confidence", ylabel="examples", ylim=(0, 1.05 * max(shares.max(), width)))
     lower.yaxis.set_major_formatter("{x:.0%}")
-    means = found.right.sum() / total, found.confidence.sum() / total
-    title = f"ECE {found.error():.4f}\naccuracy {means[0]:.4f}, mean confidence {means[1]:.4f}, {total:,} examples"
-    dressed(upper, title)
-    dressed(lower)
+    means = diagram.right.sum() / total, diagram.confidence.sum() / total
+    title = f"ECE {diagram.error():.4f}\naccuracy {means[0]:.4f}, mean confidence {means[1]:.4f}, {total:,} examples"
+    style_axes(upper, title)
+    style_axes(lower)
     figure.align_ylabels()

@@ -81,6 +81,8 @@ def table(rows: Rows, classes: np.ndarray, names: tuple[str, ...]) -> str:
     """scikit-learn's table of these classes."""
     import sklearn.metrics  # slow to import, and an extra
 
-    own = [names[number] for number in classes]
-    given = rows[GIVEN], rows["predicted"]
-    return sklearn.metrics.classification_report(*given, labels=classes, target_names=own, digits=3, zero_division=0.0)
+    target_names = [names[number] for number in classes]
+    labels = rows[GIVEN], rows["predicted"]
+    return sklearn.metrics.classification_report(
+        *labels, labels=classes, target_names=target_names, digits=3, zero_division=0.0
+    )

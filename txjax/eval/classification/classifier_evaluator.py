@@ -47,7 +47,7 @@ class Classified(Evaluator):
         program = context.program(judge)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            rows = real_rows(context.over(program, variables, context.source, self.max_batches, ("label",)))
+            rows = real_rows(context.run_batches(program, variables, context.source, self.max_batches, ("label",)))
             if len(rows[ID]):
                 self.show(context, step, rows)
             return self.keep_and_rescore(context, rows)

@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from txjax.eval.pictures import INK, dressed, plot
+from txjax.eval.pictures import INK, plot, style_axes
 
 MOST = 24  # classes of a matrix that can be read
 PAIRS = 20  # shown of more classes
 LONG = 22  # letters of a name
 ROW = 6  # mistakes in a row
-WIDTH, TILE, LETTER = 7.5, 1.45, 0.08  # inches: of the picture, of a mistake's row, of a letter
+# Inches.
+WIDTH = 7.5  # of the picture
+TILE = 1.45  # of a mistake's row
+LETTER = 0.08
 WRONG = "#e8590c"
 RIGHT = "#3b82d6"
 
@@ -56,21 +59,21 @@ def draw(
     number = np.searchsorted(classes, labels), np.searchsorted(classes, predicted)
     counts = np.zeros((len(classes), len(classes)), np.int64)
     np.add.at(counts, number, 1)
-    own = [short(names[each]) for each in classes]
+    class_names = [short(names[label]) for label in classes]
     images = [mistake for mistake in mistakes if mistake.image is not None]
     rows = -(-len(images) // ROW)
-    height = min(7.5, 1.2 + 0.42 * len(own)) if len(own) <= MOST else 0.6 + 0.26 * PAIRS
+    height = min(7.5, 1.2 + 0.42 * len(class_names)) if len(class_names) <= MOST else 0.6 + 0.26 * PAIRS
 
     def paint(figure: Any) -> None:
         heights = (height, TILE * rows) if rows else (height,)
         upper, *lower = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-        (matrix if len(own) <= MOST else pairs)(upper.subplots(), counts, own)
+        (matrix if len(class_names) <= MOST else pairs)(upper.subplots(), counts, class_names)
         for part in lower:
             axes = part.subplots(rows, ROW, squeeze=False).ravel()
-            for each in axes:
-                each.axis("off")
-            for each, mistake in zip(axes, images, strict=False):
-                show(each, mistake)
+            for tile in axes:
+                tile.axis("off")
+            for tile, mistake in zip(axes, images, strict=False):
+                show(tile, mistake)
 
     return plot((WIDTH, height + TILE * rows), paint)
 
@@ -91,25 +94,25 @@ def matrix(axes: Any, counts: Int[np.ndarray, "K K"], names: Sequence[str]) -> N
     for row, column in np.argwhere(counts > 0):
         colour = "black" if shares[row, column] < 0.5 else "white"
         axes.text(column, row, str(counts[row, column]), color=colour, **style)
-    dressed(axes, "confusion matrix: examples, shaded by their share of the true class")
+    style_axes(axes, "confusion matrix: examples, shaded by their share of the true class")
 
 
 def pairs(axes: Any, counts: Int[np.ndarray, "K K"], names: Sequence[str]) -> None:
     """The most confused pairs of classes as bars."""
     apart = np.where(np.eye(len(names), dtype=bool), 0, counts)
     order = np.argsort(-apart, axis=None, kind="stable")[:PAIRS]
-    found = [
+    confused = [
         (row, column) for row, column in zip(*np.unravel_index(order, apart.shape), strict=True) if apart[row, column]
     ]
-    values = [int(apart[pair]) for pair in found]
-    axes.barh(range(len(found)), values, color=WRONG, alpha=0.75)
-    axes.set_yticks(range(len(found)), [f"{names[row]} \u2192 {names[column]}" for row, column in found])
+    values = [int(apart[pair]) for pair in confused]
+    axes.barh(range(len(confused)), values, color=WRONG, alpha=0.75)
+    axes.set_yticks(range(len(confused)), [f"{names[row]} \u2192 {names[column]}" for row, column in confused])
     axes.invert_yaxis()
     axes.set_xlabel("examples")
-    for i, (row, _) in enumerate(found):
+    for i, (row, _) in enumerate(confused):
         axes.text(values[i], i, f" {values[i]} of {counts[row].sum()}", va="center", fontsize=8, color=INK)
     axes.set_xlim(0, 1.25 * max(values, default=1))
-    dressed(axes, "most confused: true \u2192 predicted")
+    style_axes(axes, "most confused: true \u2192 predicted")
 
 
 def show(axes: Any, mistake: Mistake) -> None:

@@ -22,12 +22,12 @@ def _of_classes(metric: Callable[[np.ndarray, np.ndarray, np.ndarray], Any]) -> 
     That takes microseconds, where scikit-learn takes milliseconds: intervals compute it a thousand times.
     """
 
-    def counted(answers: np.ndarray, predictions: np.ndarray) -> float:
+    def metric_of_counts(answers: np.ndarray, predictions: np.ndarray) -> float:
         classes = max(answers.max(initial=0), predictions.max(initial=0)) + 1
         columns = answers, predictions, answers[answers == predictions]
         return float(metric(*(np.bincount(column, minlength=classes).astype(np.float64) for column in columns)))
 
-    return counted
+    return metric_of_counts
 
 
 def _ratio(above: Any, below: Any) -> Any:
@@ -44,8 +44,8 @@ def _f1(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> Any:
 
 
 def _f1_macro(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> Any:
-    found = actual + predicted > 0
-    return _ratio(2 * right, actual + predicted)[found].mean()
+    occurs = actual + predicted > 0
+    return _ratio(2 * right, actual + predicted)[occurs].mean()
 
 
 def _matthews(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> Any:
@@ -139,7 +139,7 @@ class Predictions(Evaluator):
         program = context.program(predictions)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            rows = real_rows(context.over(program, variables, context.source, self.max_batches, (answer,)))
+            rows = real_rows(context.run_batches(program, variables, context.source, self.max_batches, (answer,)))
             right = {} if answer == "value" else {"accuracy": rows["predicted"] == rows[GIVEN]}
             return self.keep_and_rescore(context, rows | right)
 

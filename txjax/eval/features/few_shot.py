@@ -38,10 +38,10 @@ class FewShot(Frozen):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         require("sklearn", "scikit-learn", "eval")
         for name, least in (("shots", 1), ("seeds", 0), ("penalties", 0.0)):
-            given = getattr(self, name)
-            if not given or min(given) < least or (name == "penalties" and min(given) == 0):
+            numbers = getattr(self, name)
+            if not numbers or min(numbers) < least or (name == "penalties" and min(numbers) == 0):
                 above = "above 0" if name == "penalties" else f"of at least {least}"
-                raise UserError(f"eval.{name}", f"one or more numbers {above}", given)
+                raise UserError(f"eval.{name}", f"one or more numbers {above}", numbers)
         super().check(model, objective, train)
 
     def score(
@@ -50,12 +50,12 @@ class FewShot(Frozen):
         test = self.rows(context, variables, context.source, self.max_batches)
         features, tested = features.astype(np.float64), test["features"].astype(np.float64)
         classes = int(labels.max()) + 1
-        found: dict[str, list[np.ndarray]] = {f"accuracy_{count}": [] for count in self.shots}
+        hits: dict[str, list[np.ndarray]] = {f"accuracy_{count}": [] for count in self.shots}
         for seed in self.seeds:
             for count, chosen in zip(self.shots, draws(labels, self.shots, seed), strict=True):
                 guesses = ridge(features[chosen], labels[chosen], classes, self.penalties).predict(tested).argmax(-1)
-                found[f"accuracy_{count}"].append(guesses == test[GIVEN])
-        rows = {ID: test[ID], GIVEN: test[GIVEN]} | {name: np.mean(each, axis=0) for name, each in found.items()}
+                hits[f"accuracy_{count}"].append(guesses == test[GIVEN])
+        rows = {ID: test[ID], GIVEN: test[GIVEN]} | {name: np.mean(by_seed, axis=0) for name, by_seed in hits.items()}
         return self.keep_and_rescore(context, rows)
 
 

@@ -22,27 +22,27 @@ def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[
     Raises:
       UserError: the model sows no features, or none of its own.
     """
-    _, seen = model.apply(variables, **inputs, train=False, mutable=["intermediates"])
-    return sown_features(seen, model).astype(jnp.float32)
+    _, state = model.apply(variables, **inputs, train=False, mutable=["intermediates"])
+    return sown_features(state, model).astype(jnp.float32)
 
 
-def sown_features(seen: PyTree, model: Any) -> Any:
+def sown_features(state: PyTree, model: Any) -> Any:
     """What the model sowed as `features` in `intermediates`: at the shortest path, if it has parts with features too.
 
     Raises:
       UserError: there are none, or several at the shortest path.
     """
-    steps = {tuple(path.split("/")): x for path, x in flat_paths(seen.get("intermediates", {})).items()}
-    found = {path[: path.index("features")]: x for path, x in steps.items() if "features" in path}
-    own = [path for path in found if len(path) == min(map(len, found))]
-    if not own:
+    steps = {tuple(path.split("/")): x for path, x in flat_paths(state.get("intermediates", {})).items()}
+    candidates = {path[: path.index("features")]: x for path, x in steps.items() if "features" in path}
+    shortest = [path for path in candidates if len(path) == min(map(len, candidates))]
+    if not shortest:
         raise UserError("config.model", 'a model that sows "features"', type(model).__name__)
-    if len(own) > 1:
-        parts = sorted("/".join(path) for path in own)
+    if len(shortest) > 1:
+        parts = sorted("/".join(path) for path in shortest)
         expected = 'a model that sows "features" of its own, or has one part that does'
         hint = 'sow those that count in the model itself: self.sow("intermediates", "features", x)'
         raise UserError("config.model", expected, f"{type(model).__name__} with those of {', '.join(parts)}", hint=hint)
-    return found[own[0]]
+    return candidates[shortest[0]]
 
 
 def inputs_needed(objective: Objective, data: Dataset) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Frozen(Evaluator):
         try:
             references.check()
         except UserError as error:
-            raise error.inside("eval.train", "data") from None
+            raise error.with_path("eval.train", "data") from None
         if needs := missing_keys(self.required_keys(objective), references.spec()):
             raise UserError("eval.train", f"examples with {', '.join(needs)}", type(references).__name__)
         sown_features(outline(model, objective, self.data)[1], model)
@@ -130,11 +130,11 @@ class Frozen(Evaluator):
         model, objective = context.model, context.objective
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
-            found = features_of(model, variables, objective.inputs(batch))
-            return {GIVEN: batch["label"], "features": found, "weights": batch["weights"]}
+            x = features_of(model, variables, objective.inputs(batch))
+            return {GIVEN: batch["label"], "features": x, "weights": batch["weights"]}
 
         program = context.program(features)
-        return real_rows(context.over(program, variables, source, max_batches))
+        return real_rows(context.run_batches(program, variables, source, max_batches))
 
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]

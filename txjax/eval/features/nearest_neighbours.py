@@ -45,7 +45,7 @@ class NearestNeighbours(Frozen):
 
         program = context.program(correct, classes, k)
         inputs = (variables, context.put((features, labels)))
-        rows = real_rows(context.over(program, inputs, context.source, self.max_batches))
+        rows = real_rows(context.run_batches(program, inputs, context.source, self.max_batches))
         return self.keep_and_rescore(context, rows)
 
 

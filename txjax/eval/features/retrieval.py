@@ -40,7 +40,7 @@ class Retrieval(Evaluator):
         try:
             self.translations.check()
         except UserError as error:
-            raise error.inside("eval.translations", "data") from None
+            raise error.with_path("eval.translations", "data") from None
         spec = self.translations.spec()
         if missing := missing_keys(self.required_keys(objective), spec):
             raise UserError("eval.translations", f"examples with {', '.join(missing)}", ", ".join(spec))
@@ -56,15 +56,15 @@ class Retrieval(Evaluator):
             raise UserError(f"config.evals.{context.name}.translations", f"{sizes[0]} texts, as in data", sizes[1])
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
-            real = batch["weights"].reshape(len(batch["weights"]), -1).max(1) > 0
-            return features_of(model, variables, objective.inputs(batch)), real
+            mask = batch["weights"].reshape(len(batch["weights"]), -1).max(1) > 0
+            return features_of(model, variables, objective.inputs(batch)), mask
 
         program = context.program(features)
 
         def vectors(variables: PyTree, source: Source) -> tuple[np.ndarray, np.ndarray]:
-            rows = list(context.over(program, variables, source, self.max_batches))
-            x, real = (np.concatenate(column) for column in zip(*rows, strict=True))
-            return x, real
+            rows = list(context.run_batches(program, variables, source, self.max_batches))
+            x, mask = (np.concatenate(column) for column in zip(*rows, strict=True))
+            return x, mask
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             (texts, here), (translations, there) = (vectors(variables, source) for source in sources)

@@ -64,7 +64,7 @@ def load(tasks: Sequence[str], field: str, include_path: str | None = None, num_
     Raises:
       UserError: documents can't be read, or the task runs code that a model writes.
     """
-    with quiet(), seeded():
+    with quiet(), fixed_seeds():
         try:
             loaded = manager_of(tuple(tasks), include_path).load(list(tasks))
         except Exception as error:  # of the hub, of the disk, of the task's own code
@@ -75,8 +75,8 @@ def load(tasks: Sequence[str], field: str, include_path: str | None = None, num_
     for name, task in loaded["tasks"].items():
         if getattr(task, "UNSAFE_CODE", False) or getattr(task, "MULTIMODAL", False):
             raise UserError(f"{field}.tasks", "tasks of texts alone, which run no code of a model", name)
-        own = task.get_config("num_fewshot")
-        task.set_config(key="num_fewshot", value=own or 0 if num_fewshot is None or own == 0 else num_fewshot)
+        shots = task.get_config("num_fewshot")
+        task.set_config(key="num_fewshot", value=shots or 0 if num_fewshot is None or shots == 0 else num_fewshot)
     return loaded
 
 
@@ -96,10 +96,10 @@ def evaluate(model: Any, loaded: Any, limit: int | None, resamplings: int) -> di
 
     for task in loaded["tasks"].values():
         task.set_fewshot_seed(seed=SEED)
-    with quiet(), seeded(), in_this_process():
-        found = evaluated(model, loaded, limit=limit, bootstrap_iters=resamplings, log_samples=False)
+    with quiet(), fixed_seeds(), in_this_process():
+        outputs = evaluated(model, loaded, limit=limit, bootstrap_iters=resamplings, log_samples=False)
     scores = {}
-    for task, values in found["results"].items():
+    for task, values in outputs["results"].items():
         for key, value in values.items():
             metric, comma, kind = key.partition(",")
             if comma and isinstance(value, int | float | np.number) and np.isfinite(value):
@@ -123,7 +123,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seeded() -> Iterator[None]:
+def fixed_seeds() -> Iterator[None]:
     """Python's and numpy's global generators, which some tasks draw from, at fixed seeds; afterwards as before."""
     states = random.getstate(), np.random.get_state()
     random.seed(0)

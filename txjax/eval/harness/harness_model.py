@@ -65,9 +65,9 @@ class HarnessModel:
 
         def scores(variables: PyTree, batch: Batch) -> PyTree:
             logits = Logits.of(model.apply(variables, **inputs(batch), train=False))
-            nats, right = logits.reduce(_compared, batch["targets"], chunk=POSITIONS)
-            real = batch["weights"] > 0
-            return batch["id"], real.any(1), -jnp.where(real, nats, 0).sum(1), jnp.where(real, right, 1).min(1)
+            nats, right = logits.reduce(_nats_and_hits, batch["targets"], chunk=POSITIONS)
+            mask = batch["weights"] > 0
+            return batch["id"], mask.any(1), -jnp.where(mask, nats, 0).sum(1), jnp.where(mask, right, 1).min(1)
 
         self.scores = context.program(scores)
 
@@ -77,7 +77,7 @@ class HarnessModel:
         Args:
           requests: whose `args` are a context and its continuation.
         """
-        return self._scored([self.texts.pair(*request.args) for request in requests])
+        return self._score_pairs([self.texts.pair(*request.args) for request in requests])
 
     def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
         """The log-probability of each whole text in nats, in windows that predict every token once.
@@ -86,8 +86,8 @@ class HarnessModel:
           requests: whose `args` are a text.
         """
         windows = [self.texts.windows(*request.args) for request in requests]
-        found = iter(self._scored([pair for parts in windows for pair in parts]))
-        return [sum(next(found)[0] for _ in parts) for parts in windows]
+        scores = iter(self._score_pairs([pair for parts in windows for pair in parts]))
+        return [sum(next(scores)[0] for _ in parts) for parts in windows]
 
     def generate_until(self, requests: Sequence[Any]) -> list[str]:
         """The text that continues each context, before the first stop.
@@ -99,45 +99,45 @@ class HarnessModel:
           UserError: an option that `Sampling` does not have.
         """
         texts = [""] * len(requests)
-        for numbers in grouped(json.dumps(request.args[1], sort_keys=True) for request in requests):
+        for numbers in group_keys(json.dumps(request.args[1], sort_keys=True) for request in requests):
             contexts = [requests[number].args[0] for number in numbers]
-            for number, text in zip(numbers, self._written(contexts, requests[numbers[0]].args[1]), strict=True):
+            for number, text in zip(numbers, self._generate_texts(contexts, requests[numbers[0]].args[1]), strict=True):
                 texts[number] = text
         return texts
 
-    def _scored(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, bool]]:
-        found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
-        rows = [self.texts.scored(*pair) for pair in pairs]
-        for number, (nats, greedy) in self._each(self.scores, rows):
-            found[number] = float(nats), bool(greedy)
-        return found
+    def _score_pairs(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, bool]]:
+        scores: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
+        rows = [self.texts.scored_row(*pair) for pair in pairs]
+        for number, (nats, greedy) in self._run_rows(self.scores, rows):
+            scores[number] = float(nats), bool(greedy)
+        return scores
 
-    def _written(self, contexts: Sequence[str], options: dict[str, Any]) -> list[str]:
+    def _generate_texts(self, contexts: Sequence[str], options: dict[str, Any]) -> list[str]:
         sampling, stops, count = self._how(options)
         count = min(count, self.texts.longest())
         write = functools.partial(self._write, sampling, stops, count)
         texts = [""] * len(contexts)
-        for number, (tokens,) in self._each(write, [self.texts.prompt(context, count) for context in contexts]):
-            texts[number] = cut(self.texts.text(tokens, sampling.end), stops)
+        for number, (tokens,) in self._run_rows(write, [self.texts.prompt(context, count) for context in contexts]):
+            texts[number] = cut_at_stop(self.texts.text(tokens, sampling.end), stops)
         return texts
 
     def _how(self, options: dict[str, Any]) -> tuple[Sampling, tuple[str, ...], int]:
         """How a task generates: the search, the texts at which it stops, and the number of tokens at most."""
         from lm_eval.models.utils import normalize_gen_kwargs  # an extra
 
-        given: dict[str, Any] = dict(normalize_gen_kwargs(options))
-        for name, value in given.items():
+        arguments: dict[str, Any] = dict(normalize_gen_kwargs(options))
+        for name, value in arguments.items():
             if name not in OPTIONS or (name == "num_beams" and value != 1):
                 expected = f"a task with the options {', '.join(OPTIONS)} (num_beams 1) of generation"
                 raise UserError(f"{self.texts.field}.tasks", expected, f"{name}={value}", near_misses(name, OPTIONS))
-        drawing = {name: given[name] for name in DRAWING if name in given}
-        ends = self.texts.ends(given["until"])
-        sampling = Sampling(temperature=given.get("temperature", 0.0), end=ends, **drawing)
-        if given["do_sample"] and "temperature" not in given:
+        drawing = {name: arguments[name] for name in DRAWING if name in arguments}
+        ends = self.texts.ends(arguments["until"])
+        sampling = Sampling(temperature=arguments.get("temperature", 0.0), end=ends, **drawing)
+        if arguments["do_sample"] and "temperature" not in arguments:
             sampling.temperature = 1.0
-        return sampling, tuple(stop for stop in given["until"] if stop), given["max_gen_toks"]
+        return sampling, tuple(stop for stop in arguments["until"] if stop), arguments["max_gen_toks"]
 
-    def _each(
+    def _run_rows(
         self, program: Callable[[PyTree, Batch], PyTree], rows: Sequence[Row]
     ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
         """The results of a program for each row, with the row's number; rows of one shape share batches.
@@ -145,10 +145,10 @@ class HarnessModel:
         Args:
           program: gives (id [B], whether a row is real [B], *results [B ...]).
         """
-        for numbers in grouped(tuple(x.shape for x in row.values()) for row in rows):
+        for numbers in group_keys(tuple(x.shape for x in row.values()) for row in rows):
             source = Rows([rows[number] for number in numbers])
-            for ids, real, *results in self.context.over(program, self.variables, source):
-                for index in np.flatnonzero(real):
+            for ids, mask, *results in self.context.run_batches(program, self.variables, source):
+                for index in np.flatnonzero(mask):
                     yield numbers[ids[index]], tuple(result[index] for result in results)
 
     def _write(
@@ -158,20 +158,20 @@ class HarnessModel:
         chunks = -(-count // CHUNK)
         size = -(-count // chunks)  # surplus tokens of the last chunk are dropped
         begin, extend = self._programs(sampling, count, size)
-        given = inputs(batch)
-        progress, ids, real = begin(variables, batch)
-        ids, real = jax.device_get((ids, real))
+        prompt = inputs(batch)
+        progress, ids, mask = begin(variables, batch)
+        ids, mask = jax.device_get((ids, mask))
         tokens = np.zeros((len(ids), 0), np.int32)
         for _ in range(chunks):
-            progress, more, over = extend(variables, given, batch["id"], progress)
+            progress, more, over = extend(variables, prompt, batch["id"], progress)
             tokens = np.concatenate([tokens, jax.device_get(more)], axis=1)[:, :count]
-            over = jax.device_get(over) | ~real
+            over = jax.device_get(over) | ~mask
             if all(
-                done or stopped(self.texts.text(row, sampling.end), stops)
+                done or has_stop(self.texts.text(row, sampling.end), stops)
                 for done, row in zip(over, tokens, strict=True)
             ):
                 break
-        return ids, real, tokens
+        return ids, mask, tokens
 
     def _programs(self, search: Sampling, count: int, size: int) -> tuple[Any, Any]:
         """The programs that read prompts and that generate `size` tokens more."""
@@ -179,19 +179,19 @@ class HarnessModel:
             return self.writers[key]
         model, window = self.context.model, self.texts.window
 
-        def generator(variables: PyTree, given: Batch) -> Generator:
-            return generator_for(model, variables, given, window)
+        def generator(variables: PyTree, prompt: Batch) -> Generator:
+            return generator_for(model, variables, prompt, window)
 
         def begin(variables: PyTree, batch: Batch) -> PyTree:
-            given = inputs(batch)
-            found = generator(variables, given)
-            progress = search.start(found, found.prepare(variables, given), given, count)
+            prompt = inputs(batch)
+            writer = generator(variables, prompt)
+            progress = search.start(writer, writer.prepare(variables, prompt), prompt, count)
             return progress, batch["id"], batch["weights"] > 0
 
-        def extend(variables: PyTree, given: Batch, ids: jax.Array, progress: Any) -> PyTree:
-            found = generator(variables, given)
+        def extend(variables: PyTree, prompt: Batch, ids: jax.Array, progress: Any) -> PyTree:
+            writer = generator(variables, prompt)
             draws = jax.random.fold_in(jax.random.key(self.context.seed), ids[0])
-            progress, tokens = search.extend(found, found.prepare(variables, given), progress, size, draws)
+            progress, tokens = search.extend(writer, writer.prepare(variables, prompt), progress, size, draws)
             return progress, tokens, progress.over
 
         shardings = None, self.context.whole, self.context.whole
@@ -204,7 +204,7 @@ def inputs(batch: Batch) -> Batch:
     return {name: x for name, x in batch.items() if name not in SIDES}
 
 
-def grouped(keys: Any) -> list[list[int]]:
+def group_keys(keys: Any) -> list[list[int]]:
     """The numbers of equal keys, in the order of their first ones."""
     groups: dict[Any, list[int]] = {}
     for number, key in enumerate(keys):
@@ -212,15 +212,15 @@ def grouped(keys: Any) -> list[list[int]]:
     return [*groups.values()]
 
 
-def stopped(text: str, stops: Sequence[str]) -> bool:
+def has_stop(text: str, stops: Sequence[str]) -> bool:
     """Whether a text has a stop."""
     return any(stop in text for stop in stops)
 
 
-def cut(text: str, stops: Sequence[str]) -> str:
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
     """The text before its first stop."""
     return text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
 
 
-def _compared(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _nats_and_hits(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
     return cross_entropy(logits, targets), correct(logits, targets)

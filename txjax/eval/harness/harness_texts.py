@@ -46,7 +46,7 @@ class Texts(abc.ABC):
         """The tokens of a context, one at least, and of its continuation. Spaces between them are the second's."""
 
     @abc.abstractmethod
-    def scored(self, context: Ids, continuation: Ids) -> Row:
+    def scored_row(self, context: Ids, continuation: Ids) -> Row:
         """The row that predicts the continuation: `weights` is 1 at its tokens in `targets`. Padded on the right."""
 
     @abc.abstractmethod
@@ -86,7 +86,7 @@ class Texts(abc.ABC):
         specials = self.tokenizer.special_ids() or frozenset()
         return self.tokenizer.decode(int(i) for i in until(tokens, ends) if int(i) not in specials)
 
-    def checked(self, context: str, continuation: str, ids: Ids) -> Ids:
+    def check_tokens(self, context: str, continuation: str, ids: Ids) -> Ids:
         """The tokens of a continuation. Raises UserError if a text has none: it is one token with its context."""
         if continuation and not ids:
             got = f"{continuation!r} after {context[-40:]!r}, whose last token it is a part of"
@@ -105,29 +105,29 @@ class DecoderTexts(Texts):
     """A decoder reads the context and the continuation as one text."""
 
     def pair(self, context: str, continuation: str) -> tuple[Ids, Ids]:
-        context, continuation = moved(context, continuation)
+        context, continuation = move_spaces(context, continuation)
         if not context:
-            return begun(self.prefix, self.plain(continuation))
+            return pair_with_prefix(self.prefix, self.plain(continuation))
         whole, before = self.whole(context + continuation), self.whole(context)
-        return before, self.checked(context, continuation, whole[len(before) :])
+        return before, self.check_tokens(context, continuation, whole[len(before) :])
 
-    def scored(self, context: Ids, continuation: Ids) -> Row:
+    def scored_row(self, context: Ids, continuation: Ids) -> Row:
         self.fits(continuation)
         ids = (context + continuation)[-(self.window + 1) :]
         size = padded_size(len(ids) - 1, self.window)
         weights = np.zeros(size, np.float32)
         weights[len(ids) - 1 - len(continuation) : len(ids) - 1] = 1
-        return {"tokens": filled(ids[:-1], size), "targets": filled(ids[1:], size), "weights": weights}
+        return {"tokens": pad_ids(ids[:-1], size), "targets": pad_ids(ids[1:], size), "weights": weights}
 
     def prompt(self, context: str, count: int) -> Row:
         ids = (self.whole(context) or [self.prefix])[-(self.window - count) :]
         size = padded_size(len(ids), self.window - count)
         before = size - len(ids)
-        real = np.arange(size, dtype=np.int32) - before
+        positions = np.arange(size, dtype=np.int32) - before
         return {
-            "tokens": np.roll(filled(ids, size), before),
-            "segments": (real >= 0).astype(np.int32),
-            "positions": np.maximum(real, 0),
+            "tokens": np.roll(pad_ids(ids, size), before),
+            "segments": (positions >= 0).astype(np.int32),
+            "positions": np.maximum(positions, 0),
             "weights": np.ones((), np.float32),
         }
 
@@ -150,18 +150,18 @@ class SourceTexts(Texts):
     start: int
 
     def pair(self, context: str, continuation: str) -> tuple[Ids, Ids]:
-        context, continuation = moved(context, continuation)
+        context, continuation = move_spaces(context, continuation)
         if not context:
-            return begun(self.prefix, self.plain(continuation))
+            return pair_with_prefix(self.prefix, self.plain(continuation))
         return self.source(context), self.plain(continuation)
 
-    def scored(self, context: Ids, continuation: Ids) -> Row:
+    def scored_row(self, context: Ids, continuation: Ids) -> Row:
         self.fits(continuation)
         size = padded_size(len(continuation), self.window)
         return self.read(context) | {
-            "tokens": filled([self.start, *continuation[:-1]], size),
-            "targets": filled(continuation, size),
-            "weights": filled([1] * len(continuation), size).astype(np.float32),
+            "tokens": pad_ids([self.start, *continuation[:-1]], size),
+            "targets": pad_ids(continuation, size),
+            "weights": pad_ids([1] * len(continuation), size).astype(np.float32),
         }
 
     def prompt(self, context: str, count: int) -> Row:
@@ -180,7 +180,7 @@ class SourceTexts(Texts):
         """What the encoder reads."""
         ids = context[-self.source_window :]
         size = padded_size(len(ids), self.source_window)
-        return {"source_tokens": filled(ids, size), "source_segments": filled([1] * len(ids), size)}
+        return {"source_tokens": pad_ids(ids, size), "source_segments": pad_ids([1] * len(ids), size)}
 
 
 def texts_of(data: Dataset, model: Any, field: str, window: int | None = None) -> Texts:
@@ -226,13 +226,13 @@ def first_of(tokenizer: Tokenizer, field: str) -> int:
     raise UserError(field, expected, type(tokenizer).__name__)
 
 
-def moved(context: str, continuation: str) -> tuple[str, str]:
+def move_spaces(context: str, continuation: str) -> tuple[str, str]:
     """The same with the spaces at the end of the context in the continuation."""
     end = len(context.rstrip())
     return context[:end], context[end:] + continuation
 
 
-def begun(prefix: int, continuation: Ids) -> tuple[Ids, Ids]:
+def pair_with_prefix(prefix: int, continuation: Ids) -> tuple[Ids, Ids]:
     """A continuation of nothing: its context is the prefix, which it may begin with itself."""
     return ([prefix], continuation) if continuation[:1] != [prefix] else (continuation[:1], continuation[1:])
 
@@ -242,6 +242,6 @@ def padded_size(length: int, most: int) -> int:
     return min(most, max(SHORTEST, 1 << (length - 1).bit_length()))
 
 
-def filled(ids: Sequence[int], size: int) -> np.ndarray:
+def pad_ids(ids: Sequence[int], size: int) -> np.ndarray:
     """The ids, int32, and 0 after them."""
     return np.pad(np.asarray(ids, np.int32), (0, size - len(ids)))

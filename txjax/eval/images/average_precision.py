@@ -61,7 +61,7 @@ def stored_extent(batch: Batch) -> Float[Array, "B 2"]:
     return batch["stored_extent"] if "stored_extent" in batch else shown_extent(batch)
 
 
-def detected(predictions: ObjectPredictions, batch: Batch, extent: Float[Array, "B 2"]) -> Detected:
+def detect_objects(predictions: ObjectPredictions, batch: Batch, extent: Float[Array, "B 2"]) -> Detected:
     """The predictions of the model's last layer, each with its most probable class.
 
     Args:
@@ -117,13 +117,13 @@ class AveragePrecision(Evaluator):
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
             output = model.apply(variables, **objective.inputs(batch), train=False)
-            return detected(output, batch, stored_extent(batch))
+            return detect_objects(output, batch, stored_extent(batch))
 
         program = context.program(predict)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = list(context.over(program, variables, context.source, self.max_batches))
-            return scores(Detected(*(np.concatenate(column) for column in zip(*found, strict=True))))
+            batches = list(context.run_batches(program, variables, context.source, self.max_batches))
+            return scores(Detected(*(np.concatenate(column) for column in zip(*batches, strict=True))))
 
         return evaluate
 

@@ -66,32 +66,32 @@ class ClassSamples(Evaluator):
             tokens = objective.inputs(shapes)["tokens"][:, 1:]
 
             def predict(tokens: jax.Array) -> jax.Array:
-                given = objective.sequence(tokens, batch["label"])
-                return objective.of_codes(model.apply(variables, **given, train=False)).dense()
+                inputs = objective.sequence(tokens, batch["label"])
+                return objective.of_codes(model.apply(variables, **inputs, train=False)).dense()
 
             keys = example_keys(jax.random.key(context.seed), batch)
             tokens = self.decoding(predict, tokens, objective.mask_id, keys)
             return objective.decode(variables, tokens, height, width)
 
         program = context.program(paint)
-        classifier = functools.cache(lambda: self._fitted(context, objective.classes))
+        classifier = functools.cache(lambda: self._fit_classifier(context, objective.classes))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = np.concatenate(list(context.over(program, variables, asked)))[: len(asked)]
-            images = found.reshape(len(numbers), self.count, *found.shape[1:])[:, : self.shown]
+            painted = np.concatenate(list(context.run_batches(program, variables, asked)))[: len(asked)]
+            images = painted.reshape(len(numbers), self.count, *painted.shape[1:])[:, : self.shown]
             rows = {names[number]: pixels(self.data, row) for number, row in zip(numbers, images, strict=True)}
             context.write("pictures", step, "png", grid(rows))
             recognise = classifier()
-            return {} if recognise is None else {"recognised": float((recognise(found) == asked.labels).mean())}
+            return {} if recognise is None else {"recognised": float((recognise(painted) == asked.labels).mean())}
 
         return evaluate
 
-    def _fitted(self, context: Context, classes: int) -> Any:
+    def _fit_classifier(self, context: Context, classes: int) -> Any:
         """The classifier, fitted; or None."""
         if self.classifier is None:
             return None
         read = context.program(lambda variables, batch: tuple(batch[key] for key in ("image", "label", "weights")))
-        rows = context.over(read, {}, context.source, self.max_batches)
+        rows = context.run_batches(read, {}, context.source, self.max_batches)
         images, labels, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
         return self.classifier.fit(images[weights > 0], labels[weights > 0], classes)
 

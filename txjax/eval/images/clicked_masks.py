@@ -52,35 +52,35 @@ class ClickedMasks(Evaluator):
     def start(self, context: Context) -> Evaluate:
         model = context.model
 
-        def answered(variables: PyTree, batch: Batch) -> tuple[list[Bool[Array, "B N H W"]], Points]:
+        def answer_clicks(variables: PyTree, batch: Batch) -> tuple[list[Bool[Array, "B N H W"]], Points]:
             """The masks after each click in the resolution of the image, and all clicks."""
-            found = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
+            rounds = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
             size = batch["masks"].shape
-            return [jax.image.resize(mask, size, "linear") > 0 for mask in found.masks()], found.points
+            return [jax.image.resize(mask, size, "linear") > 0 for mask in rounds.masks()], rounds.points
 
         def measure(variables: PyTree, batch: Batch) -> PyTree:
-            real = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
-            weights = real * batch["weights"][:, None]
-            masks, _ = answered(variables, batch)
+            is_object = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
+            weights = is_object * batch["weights"][:, None]
+            masks, _ = answer_clicks(variables, batch)
             ious = [mask_iou(mask, batch["masks"] > 0) for mask in masks]
-            found = {f"iou_{i}": (iou * weights).sum(1) for i, iou in enumerate(ious, 1)}
-            counts = {name + COUNT: weights.sum(1) for name in found}
-            return {GIVEN: real.sum(1), "weights": batch["weights"], **found, **counts}
+            overlaps = {f"iou_{i}": (iou * weights).sum(1) for i, iou in enumerate(ious, 1)}
+            counts = {name + COUNT: weights.sum(1) for name in overlaps}
+            return {GIVEN: is_object.sum(1), "weights": batch["weights"], **overlaps, **counts}
 
         def paint(variables: PyTree, batch: Batch) -> PyTree:
-            masks, clicks = answered(variables, batch)
-            real = (batch["box_labels"] >= 0)[:, :, None, None]
-            shown = masks[0] & real, masks[-1] & real, (batch["masks"] > 0) & real
+            masks, clicks = answer_clicks(variables, batch)
+            is_object = (batch["box_labels"] >= 0)[:, :, None, None]
+            shown = masks[0] & is_object, masks[-1] & is_object, (batch["masks"] > 0) & is_object
             return batch["image"], shown, *clicks
 
         measured, painted = context.program(measure), context.program(paint)
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = list(context.over(painted, variables, context.source, batches))
+            pictures = list(context.run_batches(painted, variables, context.source, batches))
             count = min(self.count, len(context.source))
-            self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *found))
-            rows = real_rows(context.over(measured, variables, context.source, self.max_batches))
+            self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *pictures))
+            rows = real_rows(context.run_batches(measured, variables, context.source, self.max_batches))
             return self.keep_and_rescore(context, rows)
 
         return evaluate
@@ -93,24 +93,26 @@ class ClickedMasks(Evaluator):
             padding = jnp.zeros_like(point), jnp.full_like(label, NO_POINT)
             return jnp.concatenate([point, padding[0]], 2), jnp.concatenate([label, padding[1]], 2)
 
-        def click(number: jax.Array, seen: jax.Array, target: jax.Array) -> Points:
-            return central_click(seen ^ target, target)
+        def click(number: jax.Array, mask: jax.Array, target: jax.Array) -> Points:
+            return central_click(mask ^ target, target)
 
         return interact(model, image, masks, first, click, jnp.ones((1, self.clicks - 1), bool), False)
 
-    def draw(self, context: Context, step: int, found: PyTree) -> None:
+    def draw(self, context: Context, step: int, pictures: PyTree) -> None:
         """Writes the picture: the masks after the first and after the last click, and the true ones."""
-        images, (once, last, true), points, labels = found
+        images, (once, last, true), points, labels = pictures
         mean, deviation = (np.asarray(getattr(self.data, name, ()), np.float32) for name in ("mean", "std"))
         if mean.size:
             images = images * deviation + mean
-        rows = {"1 click": tinted(images, once), f"{self.clicks} clicks": tinted(images, last)}
-        marked(rows["1 click"], points[:, :, :1], labels[:, :, :1])
-        marked(rows[f"{self.clicks} clicks"], points, labels)
-        context.write("pictures", step, "png", grid(rows | {"true": tinted(images, true)}))
+        rows = {"1 click": tint_masks(images, once), f"{self.clicks} clicks": tint_masks(images, last)}
+        mark_points(rows["1 click"], points[:, :, :1], labels[:, :, :1])
+        mark_points(rows[f"{self.clicks} clicks"], points, labels)
+        context.write("pictures", step, "png", grid(rows | {"true": tint_masks(images, true)}))
 
 
-def tinted(images: Float[np.ndarray, "B H W C"], masks: Bool[np.ndarray, "B N H W"]) -> Float[np.ndarray, "B H W 3"]:
+def tint_masks(
+    images: Float[np.ndarray, "B H W C"], masks: Bool[np.ndarray, "B N H W"]
+) -> Float[np.ndarray, "B H W 3"]:
     """Images from 0 to 1 in grey, half of them in an object's colour where its mask is."""
     shown = np.repeat(images.mean(-1, keepdims=True), 3, -1).clip(0, 1)
     for number in range(masks.shape[1]):
@@ -119,7 +121,7 @@ def tinted(images: Float[np.ndarray, "B H W C"], masks: Bool[np.ndarray, "B N H 
     return shown
 
 
-def marked(
+def mark_points(
     images: Float[np.ndarray, "B H W 3"], points: Float[np.ndarray, "B N P 2"], labels: np.ndarray
 ) -> Float[np.ndarray, "B H W 3"]:
     """The images, with a pixel in the colour of its label for each click, drawn into them."""

@@ -46,7 +46,7 @@ class CodebookUsage(Evaluator):
         program = context.program(count)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            counts = add(context.over(program, variables, context.source, self.max_batches))
+            counts = add(context.run_batches(program, variables, context.source, self.max_batches))
             used, perplexity = int((counts > 0).sum()), perplexity_of(counts)
             if perplexity < self.collapse * model.codes:
                 message = "evals.%s: the codebook has collapsed at step %d: %d of %d codes are used, perplexity %.1f"

@@ -7,7 +7,7 @@ import numpy as np
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
-from txjax.eval.images.average_precision import Detected, check_boxes, detected, shown_extent
+from txjax.eval.images.average_precision import Detected, check_boxes, detect_objects, shown_extent
 from txjax.eval.pictures import Outline, check_images, grid, pixels
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, config_field
@@ -36,29 +36,36 @@ class DetectedObjects(Evaluator):
         model, objective = context.model, context.objective
         names = self.data.class_names() or ()
 
-        def named(label: int) -> str:
+        def class_name(label: int) -> str:
             return names[label] if label < len(names) else str(label)
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
             output = model.apply(variables, **objective.inputs(batch), train=False)
-            return batch["image"], *detected(output, batch, shown_extent(batch))
+            return batch["image"], *detect_objects(output, batch, shown_extent(batch))
 
         program = context.program(predict)
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            parts = list(context.over(program, variables, context.source, batches))
+            parts = list(context.run_batches(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
             images, *columns = (np.concatenate(column)[:count] for column in zip(*parts, strict=True))
-            found, sides = Detected(*columns), np.tile(images.shape[1:3], 2)
+            detections, sides = Detected(*columns), np.tile(images.shape[1:3], 2)
             outlines: dict[str, list[list[Outline]]] = {"objects": [], "predicted": []}
             for i in range(count):
-                rows = found.labels[i] >= 0
-                objects = zip(found.objects[i][rows] / sides, found.labels[i][rows], strict=True)
-                outlines["objects"].append([Outline(box, label, named(label)) for box, label in objects])
-                rows = found.scores[i] >= self.threshold
-                boxes = zip(found.boxes[i][rows] / sides, found.classes[i][rows], found.scores[i][rows], strict=True)
-                outlines["predicted"].append([Outline(box, k, f"{named(k)} {score:.2f}") for box, k, score in boxes])
+                rows = detections.labels[i] >= 0
+                objects = zip(detections.objects[i][rows] / sides, detections.labels[i][rows], strict=True)
+                outlines["objects"].append([Outline(box, label, class_name(label)) for box, label in objects])
+                rows = detections.scores[i] >= self.threshold
+                boxes = zip(
+                    detections.boxes[i][rows] / sides,
+                    detections.classes[i][rows],
+                    detections.scores[i][rows],
+                    strict=True,
+                )
+                outlines["predicted"].append(
+                    [Outline(box, k, f"{class_name(k)} {score:.2f}") for box, k, score in boxes]
+                )
             shown = dict.fromkeys(outlines, pixels(self.data, images))
             context.write("pictures", step, "png", grid(shown, outlines))
             return {}

@@ -42,16 +42,18 @@ class Reconstructions(Evaluator):
         check_images(self.data)
 
     def start(self, context: Context) -> Evaluate:
-        reconstruct = masked if isinstance(context.objective, MaskedPatch) else decoded
+        reconstruct = predict_masked if isinstance(context.objective, MaskedPatch) else decode_images
         program = context.program(reconstruct(context))
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = list(context.over(program, variables, context.source, batches))
+            painted_batches = list(context.run_batches(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
-            *seen, painted, original = (np.concatenate(column)[:count] for column in zip(*found, strict=True))
+            *visible, painted, original = (
+                np.concatenate(column)[:count] for column in zip(*painted_batches, strict=True)
+            )
             painted, original = (pixels(self.data, x) for x in (painted, original))
-            rows = {"masked": np.where(seen[0] > 0, original, np.float32(GREY))} if seen else {}
+            rows = {"masked": np.where(visible[0] > 0, original, np.float32(GREY))} if visible else {}
             picture = grid({**rows, "reconstructed": painted, "original": original})
             context.write("pictures", step, "png", picture)
             return {}
@@ -59,7 +61,7 @@ class Reconstructions(Evaluator):
         return evaluate
 
 
-def decoded(context: Context) -> Program:
+def decode_images(context: Context) -> Program:
     """Images from their codes, and the images."""
 
     def paint(variables: PyTree, batch: Batch) -> PyTree:
@@ -68,7 +70,7 @@ def decoded(context: Context) -> Program:
     return paint
 
 
-def masked(context: Context) -> Program:
+def predict_masked(context: Context) -> Program:
     """Which pixels a masked autoencoder sees, the images with the others as it predicts them, and the images."""
     model, objective = context.model, context.objective
     assert isinstance(objective, MaskedPatch)
@@ -79,16 +81,16 @@ def masked(context: Context) -> Program:
         keep = objective.keep(jax.random.key(context.seed), batch, *(side // model.patch for side in image.shape[1:3]))
         painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
         if objective.target == "normalised":
-            painted = unnormalised(painted, patches)
-        seen = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
-        shown = jnp.where(seen, patches, painted)
-        whole = (jnp.broadcast_to(seen, patches.shape).astype(jnp.float32), shown, patches)
+            painted = unnormalise(painted, patches)
+        visible = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
+        shown = jnp.where(visible, patches, painted)
+        whole = (jnp.broadcast_to(visible, patches.shape).astype(jnp.float32), shown, patches)
         return tuple(unpatchify(x, model.patch, *image.shape[1:3]) for x in whole)
 
     return paint
 
 
-def unnormalised(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
+def unnormalise(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
     """Restores the mean and deviation of `patches`: the inverse of `objectives.masked_patch.normalised`."""
     mean = patches.mean(-1, keepdims=True)
     return painted * jnp.sqrt(jnp.square(patches - mean).mean(-1, keepdims=True) + 1e-6) + mean

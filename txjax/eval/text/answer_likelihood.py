@@ -49,15 +49,15 @@ class AnswerLikelihood(Evaluator):
 
         def columns(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(batch), train=False)
-            nats, right = Logits.of(logits).reduce(_each, batch["targets"], chunk=objective.loss.chunk)
+            nats, right = Logits.of(logits).reduce(_nats_and_hits, batch["targets"], chunk=objective.loss.chunk)
             answers = (batch["weights"] > 0).any(1)
             return by_answer(nats, right, batch["weights"]) | {"weights": answers, GIVEN: content(batch)}
 
         program = context.program(columns)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = context.over(program, variables, context.source, self.max_batches, objective.required_keys)
-            rows = real_rows(found)
+            batches = context.run_batches(program, variables, context.source, self.max_batches, objective.required_keys)
+            rows = real_rows(batches)
             return self.keep_and_rescore(context, rows)
 
         return evaluate
@@ -73,11 +73,11 @@ def by_answer(
       right: 1 where the prediction is the target, else 0.
       weights: above 0 where the target is an answer's.
     """
-    real = weights > 0
-    total, tokens = nats.sum(1, where=real), real.sum(1).astype(jnp.float32)
+    is_answer = weights > 0
+    total, tokens = nats.sum(1, where=is_answer), is_answer.sum(1).astype(jnp.float32)
     return {
-        "exact_match": (right > 0).all(1, where=real).astype(jnp.float32),
-        "token_accuracy": right.sum(1, where=real),
+        "exact_match": (right > 0).all(1, where=is_answer).astype(jnp.float32),
+        "token_accuracy": right.sum(1, where=is_answer),
         f"token_accuracy{COUNT}": tokens,
         "loss": total,
         f"loss{COUNT}": tokens,
@@ -85,5 +85,5 @@ def by_answer(
     }
 
 
-def _each(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _nats_and_hits(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
     return cross_entropy(logits, targets), correct(logits, targets)

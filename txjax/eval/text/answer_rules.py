@@ -116,5 +116,8 @@ class Contextual(AnswerRule):
         return tuple(data.prompts(shots, seed, blank) for blank in self.blanks)
 
     def scores(self, answers: Likelihoods, references: Sequence[Likelihoods]) -> Float[np.ndarray, "N O"]:
-        own, *blank = (each.nats - np.logaddexp.reduce(each.nats, -1, keepdims=True) for each in (answers, *references))
-        return own - np.logaddexp.reduce(blank, 0)  # a sum instead of the mean, the same for all answers
+        conditional, *blank = (
+            likelihoods.nats - np.logaddexp.reduce(likelihoods.nats, -1, keepdims=True)
+            for likelihoods in (answers, *references)
+        )
+        return conditional - np.logaddexp.reduce(blank, 0)  # a sum instead of the mean, the same for all answers

@@ -55,11 +55,11 @@ class Entities(Evaluator):
         program = context.program(predictions, len(names))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = context.over(program, variables, context.source, self.max_batches, ("targets",))
-            answers, predicted, weights = (np.concatenate(column) for column in zip(*found, strict=True))
+            batches = context.run_batches(program, variables, context.source, self.max_batches, ("targets",))
+            answers, predicted, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
             ids = np.flatnonzero((weights > 0).any(1))
             tags = [[names[of[i][weights[i] > 0]].tolist() for of in (answers, predicted)] for i in ids]
-            counts = np.array([counted(*pair) for pair in tags]).reshape(-1, 3).T
+            counts = np.array([count_entities(*pair) for pair in tags]).reshape(-1, 3).T
             rows = {ID: ids, GIVEN: counts[0], **dict(zip(COUNTS, counts, strict=True))}
             return self.keep_and_rescore(context, rows)
 
@@ -71,7 +71,7 @@ class Entities(Evaluator):
         return {"precision": precision, "recall": recall, "f1": 2 * right / max(actual + predicted, 1)}
 
 
-def counted(answers: list[str], predictions: list[str]) -> tuple[int, int, int]:
+def count_entities(answers: list[str], predictions: list[str]) -> tuple[int, int, int]:
     """How many entities the tags of a text have, how many are predicted, and how many of these are right."""
     from seqeval.metrics.sequence_labeling import get_entities  # an extra
 

@@ -53,21 +53,23 @@ class ExtractedAnswers(Evaluator):
             raise UserError("config.model", "a model with output [B 2 L]", type(model).__name__, hint=hint)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective, source = context.model, context.objective, context.source
+        model = context.model
+        objective = context.objective
+        source = context.source
 
         def spans(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(batch), train=False).astype(jnp.float32)
-            found, score = best_in_context(logits, batch["context"] > 0, self.longest)
-            return batch["id"], batch["segments"].any(1), found, score, logits[:, :, 0].sum(1)
+            span, score = best_in_context(logits, batch["context"] > 0, self.longest)
+            return batch["id"], batch["segments"].any(1), span, score, logits[:, :, 0].sum(1)
 
         program = context.program(spans)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             best: dict[int, tuple[float, int, int]] = {}
             null: dict[int, float] = collections.defaultdict(lambda: np.inf)
-            for rows in context.over(program, variables, source, self.max_batches):
-                for number, real, (first, last), score, absent in zip(*rows, strict=True):
-                    if real:
+            for rows in context.run_batches(program, variables, source, self.max_batches):
+                for number, has_text, (first, last), score, absent in zip(*rows, strict=True):
+                    if has_text:
                         record, begin = source.window(int(number))  # type: ignore[attr-defined]
                         span = (float(score), begin + first, begin + last) if score > _NEVER else _NOTHING
                         best[record] = max(best.get(record, _NOTHING), span)
@@ -107,15 +109,15 @@ def judge(pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Float[np.ndar
     }
 
 
-def normalised(text: str) -> str:
+def normalise_answer(text: str) -> str:
     """A text in lower case, without punctuation, articles and spaces that are too many."""
     plain = "".join(c for c in text.lower() if c not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
 
 
 def _best(measure: Any, output: str, answers: Sequence[str]) -> float:
-    known = [answer for answer in answers if normalised(answer)] or [""]
-    return max(measure(normalised(output), normalised(answer)) for answer in known)
+    known = [answer for answer in answers if normalise_answer(answer)] or [""]
+    return max(measure(normalise_answer(output), normalise_answer(answer)) for answer in known)
 
 
 def _exact(output: str, answer: str) -> float:

@@ -13,7 +13,7 @@ from txjax.data import Dataset, Pairs
 from txjax.decoding import Beam, Search, generator_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, Rows, digests
-from txjax.eval.text.text_metrics import check_metrics, compare, rescored, statistics
+from txjax.eval.text.text_metrics import check_metrics, compare, rescore_metrics, statistics
 from txjax.objectives import NextToken, Objective
 from txjax.sharding import constrain
 from txjax.types import Batch, PyTree, UserError, config_field
@@ -79,22 +79,22 @@ class GeneratedTexts(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             ids, outputs = [], []
-            for tokens, numbers, real in context.over(generate_for, variables, source, self.max_batches):
-                ids += numbers[real].tolist()
-                outputs += [tokenizer.decode(until(row, end)) for row in tokens[real]]
+            for tokens, numbers, has_source in context.run_batches(generate_for, variables, source, self.max_batches):
+                ids += numbers[has_source].tolist()
+                outputs += [tokenizer.decode(until(row, end)) for row in tokens[has_source]]
             pairs = source.texts(np.array(ids))  # type: ignore[attr-defined]
             targets = [target for _, target in pairs]
             scores, lines = compare(outputs, targets, self.metrics)
             if context.results is not None:
                 rows = statistics(outputs, targets, self.metrics)
                 context.keep({ID: np.array(ids), GIVEN: digests(targets), **rows})
-            context.write("samples", step, "txt", listed(lines, pairs, outputs, self.count).encode())
+            context.write("samples", step, "txt", list_texts(lines, pairs, outputs, self.count).encode())
             return scores
 
         return evaluate
 
     def rescore(self, rows: Rows) -> dict[str, float]:
-        return rescored(rows, self.metrics)
+        return rescore_metrics(rows, self.metrics)
 
     def _pairs(self) -> Pairs:
         if not isinstance(self.data, Pairs):
@@ -102,7 +102,7 @@ class GeneratedTexts(Evaluator):
         return self.data
 
 
-def listed(
+def list_texts(
     lines: Sequence[str], pairs: Sequence[tuple[str, str]], outputs: Sequence[str], count: int | None = None
 ) -> str:
     """The content of the file: a line for each metric, then source, target and output of the first `count` pairs."""

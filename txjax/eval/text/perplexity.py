@@ -53,9 +53,9 @@ class Perplexity(Evaluator):
         sizes = self.data.tokenizer.token_bytes()  # type: ignore[attr-defined]
 
         def nats(variables: PyTree, batch: Batch) -> Mean:
-            seen = objective(model, variables, batch, jax.random.key(context.seed), train=False)
-            (found,) = seen.losses.values()
-            return found
+            output = objective(model, variables, batch, jax.random.key(context.seed), train=False)
+            (loss,) = output.losses.values()
+            return loss
 
         def bytes_of(batch: Batch) -> jax.Array | None:
             if sizes is None:
@@ -71,22 +71,22 @@ class Perplexity(Evaluator):
 
         summed, parted = context.program(sums), context.program(parts)
 
-        def over(program: Program, variables: PyTree) -> Iterator[Any]:
-            return context.over(program, variables, context.source, self.max_batches)
+        def run_program(program: Program, variables: PyTree) -> Iterator[Any]:
+            return context.run_batches(program, variables, context.source, self.max_batches)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
-                mean, size = add(over(summed, variables))
+                mean, size = add(run_program(summed, variables))
                 size = None if size is None else float(size)
-                return context.warned(scores(float(mean.total), float(mean.count), size))
-            found, lengths = zip(*over(parted, variables), strict=True)
-            rows = rows_of(found, NATS)
+                return context.warn_if_empty(scores(float(mean.total), float(mean.count), size))
+            batches, lengths = zip(*run_program(parted, variables), strict=True)
+            rows = rows_of(batches, NATS)
             if sizes is not None:
                 rows[BYTES] = np.concatenate(lengths)[rows[ID]]
             context.keep(rows)
-            mean = add(whole for whole, *_ in found)[NATS]
-            size = None if sizes is None else sum(float(each.sum()) for each in lengths)
-            return context.warned(scores(float(mean.total), float(mean.count), size))
+            mean = add(whole for whole, *_ in batches)[NATS]
+            size = None if sizes is None else sum(float(counts.sum()) for counts in lengths)
+            return context.warn_if_empty(scores(float(mean.total), float(mean.count), size))
 
         return evaluate
 
@@ -100,8 +100,8 @@ def scores(nats: float, count: float, size: float | None) -> dict[str, float]:
     if not count:
         return {}
     loss = nats / count
-    found = {"loss": loss, "perplexity": _exp(loss)}
-    return found if size is None else found | {"bits_per_byte": nats / math.log(2) / max(size, 1)}
+    by_name = {"loss": loss, "perplexity": _exp(loss)}
+    return by_name if size is None else by_name | {"bits_per_byte": nats / math.log(2) / max(size, 1)}
 
 
 def _exp(nats: float) -> float:

@@ -47,9 +47,9 @@ class Prompted(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         data = self._data()
         for name in ("shots", "seeds"):
-            given = getattr(self, name)
-            if not given or min(given) < 0 or len({*given}) < len(given):
-                raise UserError(f"eval.{name}", "one or more numbers of at least 0, each once", given)
+            numbers = getattr(self, name)
+            if not numbers or min(numbers) < 0 or len({*numbers}) < len(numbers):
+                raise UserError(f"eval.{name}", "one or more numbers of at least 0, each once", numbers)
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
         sources = "source_tokens" in inspect.signature(type(model).__call__).parameters
@@ -60,7 +60,7 @@ class Prompted(Evaluator):
             try:
                 data.check_demonstrations()
             except UserError as error:
-                raise error.inside("eval.data", "data") from None
+                raise error.with_path("eval.data", "data") from None
         self.rule.check(data)
         check_shapes(model, _Rows(), data)
 
@@ -74,8 +74,8 @@ class Prompted(Evaluator):
                 for seed in (self.seeds if shots else self.seeds[:1])
             ]
         except UserError as error:
-            raise error.inside(f"config.evals.{context.name}.data", "data") from None
-        longest = max(source.longest_answer for _, each in sources for source in each)
+            raise error.with_path(f"config.evals.{context.name}.data", "data") from None
+        longest = max(source.longest_answer for _, prompts in sources for source in prompts)
 
         def answers(variables: PyTree, batch: Batch) -> PyTree:
             return *answer_likelihoods(context.model, variables, batch, longest), batch["label"], batch["weights"]
@@ -84,19 +84,21 @@ class Prompted(Evaluator):
 
         def read(variables: PyTree, source: Source) -> tuple[Likelihoods, Int[np.ndarray, "N"]]:
             """The likelihoods and the labels of the records with a label."""
-            columns = zip(*context.over(program, variables, source, self.max_batches), strict=True)
+            columns = zip(*context.run_batches(program, variables, source, self.max_batches), strict=True)
             nats, tokens, labels, weights = (np.concatenate(column) for column in columns)
             known = weights > 0
             return Likelihoods(nats[known].astype(np.float64), tokens[known], sizes), labels[known]
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found: dict[int, list[float]] = {shots: [] for shots in self.shots}
+            accuracies: dict[int, list[float]] = {shots: [] for shots in self.shots}
             for shots, (prompts, *others) in sources:
-                seen, labels = read(variables, prompts)
-                guesses = self.rule.scores(seen, [read(variables, other)[0] for other in others]).argmax(-1)
-                found[shots].append(float((guesses == labels).mean()))
-            context.write("pictures", step, "png", shot_curve(found, float(np.bincount(labels).max() / len(labels))))
-            return {f"accuracy_{shots}": float(np.mean(each)) for shots, each in found.items()}
+                likelihoods, labels = read(variables, prompts)
+                guesses = self.rule.scores(likelihoods, [read(variables, other)[0] for other in others]).argmax(-1)
+                accuracies[shots].append(float((guesses == labels).mean()))
+            context.write(
+                "pictures", step, "png", shot_curve(accuracies, float(np.bincount(labels).max() / len(labels)))
+            )
+            return {f"accuracy_{shots}": float(np.mean(by_seed)) for shots, by_seed in accuracies.items()}
 
         return evaluate
 

@@ -55,7 +55,7 @@ class Samples(Evaluator):
         search = dataclasses.replace(self.search, end=self.search.end or form.end)
         (window,) = self.data.spec()["tokens"].shape
         where = f"config.evals.{context.name}.prompts"
-        given = [dict(form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
+        batches = [dict(form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
 
         def write(variables: PyTree, prompt: tuple[Inputs, jax.Array]) -> jax.Array:
             inputs, number = prompt
@@ -67,11 +67,11 @@ class Samples(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             parts = []
-            for i, (prompt, inputs) in enumerate(zip(self.prompts, given, strict=True)):
+            for i, (prompt, inputs) in enumerate(zip(self.prompts, batches, strict=True)):
                 put = context.put((inputs, np.int32(i)))
                 for j, row in enumerate(jax.device_get(program(variables, put))):
                     text = form.text(prompt, until(row, search.end))
-                    parts.append(f"{heading(i, j)}\n{form.before(prompt)}{text}\n")
+                    parts.append(f"{heading(i, j)}\n{form.text_before(prompt)}{text}\n")
             context.write("samples", step, "txt", "\n".join(parts).encode())
             return {}
 

@@ -70,7 +70,7 @@ def compare(outputs: Sequence[str], targets: Sequence[str], names: Sequence[str]
     for name in names:
         if name in PLAIN:
             read, metric = PLAIN[name]
-            scores[name] = metric(read(*_stripped(targets, outputs)))
+            scores[name] = metric(read(*_strip_texts(targets, outputs)))
             lines.append(f"{name} = {scores[name]:.4f}")
             continue
         scorer = _sacrebleu(name)
@@ -81,17 +81,17 @@ def compare(outputs: Sequence[str], targets: Sequence[str], names: Sequence[str]
 
 
 def statistics(outputs: Sequence[str], targets: Sequence[str], names: Sequence[str]) -> Rows:
-    """What each metric needs of each example, by its name: arrays [N ...], of any rows of which `rescored` has the
-    metrics. sacrebleu's are counts of n-grams or edits, which it sums over examples."""
+    """What each metric needs of each example, by its name: arrays [N ...], of any rows of which `rescore_metrics` has
+    the metrics. sacrebleu's are counts of n-grams or edits, which it sums over examples."""
     return {
-        name: PLAIN[name][0](*_stripped(targets, outputs))
+        name: PLAIN[name][0](*_strip_texts(targets, outputs))
         if name in PLAIN
         else np.array(_sacrebleu(name)._extract_corpus_statistics(outputs, [targets]), np.float64)
         for name in names
     }
 
 
-def rescored(rows: Rows, names: Sequence[str]) -> dict[str, float]:
+def rescore_metrics(rows: Rows, names: Sequence[str]) -> dict[str, float]:
     """The metrics by name, from the statistics of examples."""
     return {
         name: PLAIN[name][1](rows[name])
@@ -108,5 +108,5 @@ def _sacrebleu(name: str) -> Any:
     return getattr(sacrebleu.metrics, SACREBLEU[name])()
 
 
-def _stripped(targets: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
+def _strip_texts(targets: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
     return [text.strip() for text in targets], [text.strip() for text in outputs]

@@ -19,6 +19,7 @@ from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
+from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
 from txjax.io.files import replace_text
@@ -28,18 +29,18 @@ from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 
-PREPROCESSOR = "preprocessor_config.json"
 OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *VOCABULARIES, *itertools.chain(*VOCABULARIES.values()))
-BICUBIC = 3  # the number of Pillow's filter
 
 
-def described(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """A run's model with the image size of its data, and what its config.json has besides the model.
 
     Args:
       kept: the config.json of an imported folder, or nothing.
     """
-    model, spec, data = experiment.model, experiment.data.spec(), experiment.data
+    model = experiment.model
+    spec = experiment.data.spec()
+    data = experiment.data
     if getattr(model, "image_size", None) == () and "image" in spec:
         model = model.clone(image_size=spec["image"].shape[:2])
     facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data, size_of(model, "head.classes"))}

@@ -23,7 +23,9 @@ class Family:
     Attributes:
       model_type: the name in config.json.
       architectures: the supported architectures; the last one has the fewest heads.
+      txjax_model: our models in Markdown, for docs/interop.md.
       inputs: the input names of `forward`.
+      outputs: the names of its outputs, of whatever architecture.
       not_written: fields of the model, all of which have one key of config.json together with another field.
       state: the collections of a model besides its parameters.
       general: whether it writes only the models that no other family matches.
@@ -32,7 +34,9 @@ class Family:
 
     model_type: str
     architectures: tuple[str, ...]
+    txjax_model: str
     inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     not_written: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     general: bool = False
@@ -99,7 +103,7 @@ def arrays(family: Family, inputs: Inputs) -> dict[str, Any]:
     return {name: convert(value) for name, value in inputs.items() if value is not None}
 
 
-def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[str, Any]:
+def select_inputs(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[str, Any]:
     """The inputs under our names; `names` maps theirs to ours. The first `required` of them are required."""
     for name in list(names)[:required]:
         if name not in inputs:
@@ -107,7 +111,9 @@ def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[s
     return {ours: inputs[theirs] for theirs, ours in names.items() if theirs in inputs}
 
 
-def watched(model: Any, variables: PyTree, watch: Sequence[str], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+def apply_with_intermediates(
+    model: Any, variables: PyTree, watch: Sequence[str], *args: Any, **kwargs: Any
+) -> tuple[Any, Any]:
     """Returns the model's output, and the outputs of the submodules with these names, by path."""
 
     def is_watched(module: Any, method: str) -> bool:

@@ -145,11 +145,13 @@ def _without_copies(
 def _shapes(family: Family, model: Any, options: Options) -> dict[str, tuple[int, ...]]:
     """The shapes of our arrays by path."""
     example = family.example(model, options)
-    drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)
-    return {path: leaf.shape for path, leaf in _flat({name: drawn[name] for name in ("params", *family.state)}).items()}
+    variables = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)
+    return {
+        path: leaf.shape for path, leaf in _flat({name: variables[name] for name in ("params", *family.state)}).items()
+    }
 
 
 def _flat(variables: PyTree) -> dict[str, Any]:
     """The leaves by path, below `params` or, of other collections, from the collection's name on."""
-    own = dict(meta.unbox(variables))
-    return traverse_util.flatten_dict(own.pop("params") | own, sep="/")
+    collections = dict(meta.unbox(variables))
+    return traverse_util.flatten_dict(collections.pop("params") | collections, sep="/")

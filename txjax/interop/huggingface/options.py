@@ -115,14 +115,14 @@ class Options:
         self.check_limit(key, max(pair))
         return pair
 
-    def fixed(self, **supported: Any) -> None:
+    def require(self, **supported: Any) -> None:
         """Raises UserError for a key with another value than the supported one."""
         for key, only in supported.items():
             value = self.values.get(key, only)
             if value != only and not (value is None and not only):
                 raise self.refuse(key, repr(only), value)
 
-    def agreed(self, key: str, other: str, default: float) -> float:
+    def shared_rate(self, key: str, other: str, default: float) -> float:
         """A rate that has one field here and two keys there. Warns if the second differs, and ignores it."""
         rate, second = self.get(key, default), self.get(other, self.get(key, default))
         if rate != second:

@@ -67,12 +67,12 @@ def describe(
     Raises:
       UserError: a field of the model that the family can't represent.
     """
-    own, extra = family.config(model, flat), dict(extra or {})
+    entries, extra = family.config(model, flat), dict(extra or {})
     if extra.get("model_type") not in (None, family.model_type):
         extra = {key: extra[key] for key in OF_ANY_FAMILY if key in extra}
-    if len(extra.get("id2label", ())) == len(own.get("id2label", ())):
-        own = {key: value for key, value in own.items() if key not in ("id2label", "label2id")}
-    config = {**family.unless_given, **extra, **own, "model_type": family.model_type, "dtype": "float32"}
+    if len(extra.get("id2label", ())) == len(entries.get("id2label", ())):
+        entries = {key: value for key, value in entries.items() if key not in ("id2label", "label2id")}
+    config = {**family.unless_given, **extra, **entries, "model_type": family.model_type, "dtype": "float32"}
     config.pop("torch_dtype", None)
     like = family.model(Options(config), tensors_of(family, model, flat))
     compare(model, like, family)
@@ -101,8 +101,8 @@ def compare(model: Any, like: Any, family: Family) -> None:
     """Raises UserError if `like`, the model that the written files describe, computes something else."""
     ours, theirs = _resolved_fields(model), _resolved_fields(like)
     for name, here, there in tree.diff(ours, theirs):
-        zeros, own = "use_bias" in name and there, name.removeprefix(_inner(model, name))
-        if not zeros and not own.startswith(_NOT_WRITTEN) and not name.startswith(family.not_written):
+        zeros, field = "use_bias" in name and there, name.removeprefix(_inner(model, name))
+        if not zeros and not field.startswith(_NOT_WRITTEN) and not name.startswith(family.not_written):
             hint = f"Hugging Face's {family.model_type} has nothing else"
             raise UserError(f"config.model.{name}", repr(there), here, hint=hint)
 
@@ -117,10 +117,10 @@ def _resolved_fields(model: Any) -> Any:
     fields = tree.to_json(model)
     fields |= {name: _resolved_fields(inner) for name, inner in models_inside(model)}
     sizes = _sizes(model)
-    for found, attention in _attentions(model, fields):
-        found["head_size"] = _of_stages(attention.head_size or width // heads for width, heads in sizes)
-        found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
-        del found["biases"]
+    for entries, attention in _attentions(model, fields):
+        entries["head_size"] = _of_stages(attention.head_size or width // heads for width, heads in sizes)
+        entries["use_bias"] = {projection: attention.has_bias(projection) for projection in PROJECTIONS}
+        del entries["biases"]
     widths = [width for width, _ in sizes]
     for name in ("mlp", "encoder_mlp"):
         if (mlp := getattr(model, name, None)) is not None:
@@ -142,13 +142,15 @@ def _sizes(model: Any) -> list[tuple[int, int]]:
 
 def _of_stages(numbers: Iterable[int]) -> int | list[int]:
     """The numbers of the stages; of a model without stages, its own."""
-    found = list(numbers)
-    return found if len(found) > 1 else found[0]
+    values = list(numbers)
+    return values if len(values) > 1 else values[0]
 
 
 def _attentions(model: Any, fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Attention]]:
     """The attentions in the model's fields, also those that take turns, each with its own fields."""
     for field in tree.config_fields(model):
-        value, found = getattr(model, field.name), fields[field.name]
-        pairs = zip(found, value, strict=True) if isinstance(value, tuple) else [(found, value)]
-        yield from ((own, each) for own, each in pairs if isinstance(each, Attention))
+        value, entries = getattr(model, field.name), fields[field.name]
+        pairs = zip(entries, value, strict=True) if isinstance(value, tuple) else [(entries, value)]
+        yield from (
+            (attention_fields, attention) for attention_fields, attention in pairs if isinstance(attention, Attention)
+        )

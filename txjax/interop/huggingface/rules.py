@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 Flat = dict[str, np.ndarray]
 
 
-class Form(NamedTuple):
+class TensorLayout(NamedTuple):
     """Converts an array between two layouts.
 
     Attributes:
@@ -32,61 +32,61 @@ class Form(NamedTuple):
     ours: Callable[[np.ndarray, Shape], np.ndarray] = lambda x, shape: x.reshape(shape)
 
 
-def in_out(inputs: int = 1) -> Form:
+def in_out(inputs: int = 1) -> TensorLayout:
     """A kernel [*in *out] whose first `inputs` dimensions are contracted: [in out] there."""
-    return Form(lambda x: x.reshape(math.prod(x.shape[:inputs]), -1))
+    return TensorLayout(lambda x: x.reshape(math.prod(x.shape[:inputs]), -1))
 
 
-def out_in(inputs: int = 1) -> Form:
+def out_in(inputs: int = 1) -> TensorLayout:
     """The same, but [out in] there, as in torch's Linear."""
     flat = in_out(inputs)
-    return Form(lambda x: flat.theirs(x).T, lambda x, shape: x.T.reshape(shape))
+    return TensorLayout(lambda x: flat.theirs(x).T, lambda x, shape: x.T.reshape(shape))
 
 
-def convolution(patch: int) -> Form:
+def convolution(patch: int) -> TensorLayout:
     """The kernel [P*P*C D] of square patches: [D C P P] there."""
-    return Form(
+    return TensorLayout(
         lambda x: x.reshape(patch, patch, -1, x.shape[-1]).transpose(3, 2, 0, 1),
         lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape),
     )
 
 
-def kernel() -> Form:
+def kernel() -> TensorLayout:
     """The kernel [rows columns in out] of a convolution of images: [out in rows columns] there."""
-    return Form(lambda x: x.transpose(3, 2, 0, 1), lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape))
+    return TensorLayout(lambda x: x.transpose(3, 2, 0, 1), lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape))
 
 
-SAME = Form(lambda x: x)
-VECTOR = Form(lambda x: x.reshape(-1))
-TOKEN = Form(lambda x: x.reshape(1, 1, -1))  # a vector with batch and length axes of 1
-ROWS = Form(lambda x: x[None])  # a table with a batch axis of 1
+SAME = TensorLayout(lambda x: x)
+VECTOR = TensorLayout(lambda x: x.reshape(-1))
+TOKEN = TensorLayout(lambda x: x.reshape(1, 1, -1))  # a vector with batch and length axes of 1
+ROWS = TensorLayout(lambda x: x[None])  # a table with a batch axis of 1
 
 
 class Rule(NamedTuple):
     """One tensor of theirs and our array in it, or our arrays, concatenated along its last dimension.
 
     Attributes:
-      theirs: the name; `{}` is the number of the layer, and our array is stacked over layers.
-      ours: the paths below `params`; one of another collection begins with the collection's name.
+      hf_name: their name; `{}` is the number of the layer, and our array is stacked over layers.
+      param_paths: ours below `params`; one of another collection begins with the collection's name.
       form: the conversion of each of our arrays.
       whole: the conversion of the concatenated arrays.
       first: the number of the first layer of our array.
       step: from the number of one of its layers to the next one's.
     """
 
-    theirs: str
-    ours: tuple[str, ...]
-    form: Form = VECTOR
-    whole: Form = SAME
+    hf_name: str
+    param_paths: tuple[str, ...]
+    form: TensorLayout = VECTOR
+    whole: TensorLayout = SAME
     first: int = 0
     step: int = 1
 
     def name(self, layer: int | None) -> str:
         """Their name of a layer of our array; None if it has no layers."""
-        return self.theirs.format(layer if layer is None else layer * self.step + self.first)
+        return self.hf_name.format(layer if layer is None else layer * self.step + self.first)
 
 
-def linear(theirs: str, ours: str, form: Form | None = None, bias: bool = True) -> list[Rule]:
+def linear(theirs: str, ours: str, form: TensorLayout | None = None, bias: bool = True) -> list[Rule]:
     """The rules of a dense layer, [out in] there."""
     kernel = Rule(f"{theirs}.weight", (f"{ours}/kernel",), form or out_in())
     return [kernel, Rule(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [kernel]
@@ -109,7 +109,7 @@ def batch_norm(theirs: str, ours: str) -> list[Rule]:
 def frozen_batch_norm(theirs: str, ours: str) -> list[Rule]:
     """The rules of a batch norm whose scale and bias are constants like its statistics."""
     return [
-        rule._replace(ours=(f"{STATISTICS}/{ours}/{rule.ours[0].rpartition('/')[2]}",))
+        rule._replace(param_paths=(f"{STATISTICS}/{ours}/{rule.param_paths[0].rpartition('/')[2]}",))
         for rule in batch_norm(theirs, ours)
     ]
 
@@ -216,11 +216,11 @@ def gather(
     Raises:
       UserError: a tensor that is missing, has another shape, or has no rule.
     """
-    unread, known = set(tensors), {path for rule in rules for path in rule.ours}
+    unread, known = set(tensors), {path for rule in rules for path in rule.param_paths}
     assert known == set(shapes), f"rules and model differ in {sorted(known ^ set(shapes))}"
     most = sum(math.prod(tensor.shape) for tensor in tensors.values())
     for rule, layer in _rows(rules, shapes):  # before memory is taken for any
-        name, inside = rule.name(layer), [shapes[path][layer is not None :] for path in rule.ours]
+        name, inside = rule.name(layer), [shapes[path][layer is not None :] for path in rule.param_paths]
         if name not in tensors:
             raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
         numbers, there = sum(map(math.prod, inside)), tensors[name].shape
@@ -231,9 +231,9 @@ def gather(
         unread.discard(name)
     flat = {path: np.empty(shape, np.float32) for path, shape in shapes.items()}
     for rule, layer in _rows(rules, shapes):
-        parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
+        parts = [flat[path] if layer is None else flat[path][layer] for path in rule.param_paths]
         assign(rule, parts, rule.name(layer), tensors[rule.name(layer)])
-    others = [module for module in heads if not any(rule.theirs.startswith(f"{module}.") for rule in rules)]
+    others = [module for module in heads if not any(rule.hf_name.startswith(f"{module}.") for rule in rules)]
     modules = {name: module_of(name, others) for name in sorted(unread)}
     if unknown := [name for name, module in modules.items() if module is None]:
         raise UserError(unknown[0], "no such tensor in a model of this config.json", f"{len(unknown)} too many")
@@ -246,7 +246,7 @@ def gather(
 def _rows(rules: Sequence[Rule], shapes: Mapping[str, Shape]) -> Iterator[tuple[Rule, int | None]]:
     """The rules with the numbers of their layers; None for a rule without layers."""
     for rule in rules:
-        layers = range(shapes[rule.ours[0]][0]) if "{}" in rule.theirs else (None,)
+        layers = range(shapes[rule.param_paths[0]][0]) if "{}" in rule.hf_name else (None,)
         yield from ((rule, layer) for layer in layers)
 
 
@@ -275,18 +275,18 @@ def _joined_shape(rule: Rule, parts: Sequence[Shape], name: str, tensor: Tensor)
 def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
     """Their tensors by name, converted lazily, of our arrays in `flat`."""
     tensors = {}
-    known = [rule for rule in rules if all(path in flat for path in rule.ours)]
-    depth = {rule: len(flat[rule.ours[0]]) if "{}" in rule.theirs else 0 for rule in known}
+    known = [rule for rule in rules if all(path in flat for path in rule.param_paths)]
+    depth = {rule: len(flat[rule.param_paths[0]]) if "{}" in rule.hf_name else 0 for rule in known}
     for layer in (None, *range(max(depth.values(), default=0))):
         for rule in known:
             if layer is None and not depth[rule]:
-                tensors[rule.name(None)] = _joined(rule, [flat[path] for path in rule.ours])
+                tensors[rule.name(None)] = _join_parts(rule, [flat[path] for path in rule.param_paths])
             elif layer is not None and layer < depth[rule]:
-                tensors[rule.name(layer)] = _joined(rule, [flat[path][layer] for path in rule.ours])
+                tensors[rule.name(layer)] = _join_parts(rule, [flat[path][layer] for path in rule.param_paths])
     return tensors
 
 
-def _joined(rule: Rule, parts: list[np.ndarray]) -> Tensor:
+def _join_parts(rule: Rule, parts: list[np.ndarray]) -> Tensor:
     shapes = [rule.form.theirs(part).shape for part in parts]
     joined = (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
     shape = rule.whole.theirs(np.broadcast_to(np.float32(0), joined)).shape

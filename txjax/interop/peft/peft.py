@@ -20,7 +20,7 @@ from txjax.interop.huggingface.representation import family_for
 from txjax.interop.huggingface.rules import Flat, Rule, Shape
 from txjax.interop.huggingface.weights import Tensor
 from txjax.interop.peft import peft_ia3, peft_lora, peft_options, peft_rows, peft_saved
-from txjax.interop.peft.peft_names import Aliases, named, without
+from txjax.interop.peft.peft_names import Aliases, name_modules, without
 from txjax.interop.peft.peft_parts import BEFORE, parts
 from txjax.io.files import replace_text
 from txjax.nn.adapters import IA3, Adapter, LoRA, MLPPrefix, Prefix, Prompt
@@ -46,7 +46,9 @@ def load(
       UserError: the folder is none of peft's, its adapter is none of txjax's or not for this model, or it has an option
         that txjax hasn't.
     """
-    directory, where, params = Path(directory), str(directory), _numpy(params)
+    where = str(directory)
+    directory = Path(directory)
+    params = _numpy(params)
     path = directory / CONFIG
     if not path.is_file():
         raise missing_file(directory, CONFIG)
@@ -54,19 +56,21 @@ def load(
     kind = peft_options.check(options)
     family = family_for(model, params, origin=origin)
     known = Options(family.config(model, params))
-    names, rules, before = family.names(known), _rules(family, model, params), BEFORE
+    names = family.names(known)
+    rules = _rules(family, model, params)
+    before = BEFORE
     tensors = weights.read(directory, WEIGHTS)
-    found = list(parts(rules, axes(family, model, known), shapes(params)))
+    matrices = list(parts(rules, axes(family, model, known), shapes(params)))
     adapter: Adapter
     if kind in ("LORA", "IA3"):
         others = [_rules(family, model, params, files=True), rules]
-        aliases = Aliases(rules, [*others, *(without(names.prefix, each) for each in others)], params)
+        aliases = Aliases(rules, [*others, *(without(names.prefix, file_rules) for file_rules in others)], params)
         there = {BEFORE + aliases.current(name.removeprefix(BEFORE)): name for name in tensors}
         tensors = {name: tensors[old] for name, old in there.items()}
         if kind == "LORA":
-            adapter, flat = peft_lora.read(where, options, found, tensors, there, params)
+            adapter, flat = peft_lora.read(where, options, matrices, tensors, there, params)
         else:
-            adapter, flat = peft_ia3.read(where, found, tensors)
+            adapter, flat = peft_ia3.read(where, matrices, tensors)
     else:
         adapter, flat = peft_rows.read(where, options, model, tensors, params)
         before = _BEFORE_ROWS
@@ -99,30 +103,34 @@ def save(
     Raises:
       UserError: an adapter that peft hasn't, or a folder that has weights.
     """
-    directory, plain, params = Path(directory), model.clone(adapter=None), _numpy(params)
+    directory = Path(directory)
+    plain = model.clone(adapter=None)
+    params = _numpy(params)
     name = getattr(model.adapter, "name", "")
-    own = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
-    writer = family_for(plain, own, family, origin)
-    config = Options(writer.config(plain, own))
+    base_params = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
+    writer = family_for(plain, base_params, family, origin)
+    config = Options(writer.config(plain, base_params))
     (architecture,) = config.values["architectures"]
     task, heads = peft_saved.task(plain, architecture)
-    rules, names, before = _rules(writer, plain, own), writer.names(config), BEFORE
+    rules = _rules(writer, plain, base_params)
+    names = writer.names(config)
+    before = BEFORE
     if re.fullmatch(_BARE, architecture):
         rules = without(names.prefix, rules)
-    found = list(parts(rules, axes(writer, plain, config), shapes(own)))
+    matrices = list(parts(rules, axes(writer, plain, config), shapes(base_params)))
     match model.adapter:
         case LoRA() as adapter:
-            options, flat = peft_lora.written(adapter, found, params)
+            options, flat = peft_lora.options_and_tensors(adapter, matrices, params)
         case IA3():
-            options, flat = peft_ia3.written(found, params)
+            options, flat = peft_ia3.options_and_tensors(matrices, params)
         case Prompt() | Prefix() as adapter if type(adapter) in (Prompt, Prefix):
-            options, flat = peft_rows.written(adapter, plain, params)
+            options, flat = peft_rows.options_and_tensors(adapter, plain, params)
             before = _BEFORE_ROWS
         case adapter:
             hint = "`txjax merge` turns an MLPPrefix into a Prefix" if isinstance(adapter, MLPPrefix) else ""
             expected = "LoRA, RsLoRA, DoRA, IA3, Prompt or Prefix"
             raise UserError("config.model.adapter", expected, type(adapter).__name__, hint=hint)
-    modules, kept, tied = peft_saved.written(rules, names.copies, heads, trained, flat, own)
+    modules, kept, tied = peft_saved.saved_modules(rules, names.copies, heads, trained, flat, base_params)
     tensors = {name: _tensor(x) for name, x in flat.items()} | {before + name: x for name, x in kept.items()}
     weights.write(directory, tensors, 10**12, WEIGHTS)
     facts: dict[str, Any] = {"base_model_name_or_path": base, "inference_mode": True, "task_type": task}
@@ -137,8 +145,8 @@ def save(
 def axes(family: Family, model: Any, options: Options) -> dict[str, Axes]:
     """The logical axes of the model's parameters by path."""
     example = family.example(model, options)
-    drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)["params"]
-    return {path: axes_of(x) for path, x in flat_paths(drawn, is_leaf=_boxed).items()}
+    boxed_params = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)["params"]
+    return {path: axes_of(x) for path, x in flat_paths(boxed_params, is_leaf=_is_boxed).items()}
 
 
 def shapes(params: Flat) -> dict[str, Shape]:
@@ -147,15 +155,15 @@ def shapes(params: Flat) -> dict[str, Shape]:
 
 def _rules(family: Family, model: Any, params: Flat, files: bool = False) -> list[Rule]:
     """The rules of the parameters, with the names of modules or those in files."""
-    rules = [rule for rule in family.rules(model) if all(path in params for path in rule.ours)]
-    return rules if files else named(rules, family.model_type)
+    rules = [rule for rule in family.rules(model) if all(path in params for path in rule.param_paths)]
+    return rules if files else name_modules(rules, family.model_type)
 
 
 def _numpy(params: Mapping[str, Any]) -> Flat:
     return {path: np.asarray(x) for path, x in params.items()}
 
 
-def _boxed(node: Any) -> bool:
+def _is_boxed(node: Any) -> bool:
     return isinstance(node, meta.AxisMetadata)
 
 

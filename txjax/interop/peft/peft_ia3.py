@@ -10,7 +10,7 @@ import numpy as np
 
 from txjax.interop.huggingface.rules import Flat
 from txjax.interop.huggingface.weights import Tensor, take
-from txjax.interop.peft.peft_lora import adapted
+from txjax.interop.peft.peft_lora import adapted_matrices
 from txjax.interop.peft.peft_parts import Part
 from txjax.nn.adapters import IA3
 from txjax.types import UserError
@@ -19,7 +19,7 @@ FACTORS = "ia3_l"
 _NONE = "(?!)"
 
 
-def read(where: str, found: Sequence[Part], tensors: dict[str, Tensor]) -> tuple[IA3, Flat]:
+def read(where: str, matrices: Sequence[Part], tensors: dict[str, Tensor]) -> tuple[IA3, Flat]:
     """The adapter and its parameters by path. Takes what it reads out of `tensors`; other layers have factors of one.
 
     Raises:
@@ -27,7 +27,7 @@ def read(where: str, found: Sequence[Part], tensors: dict[str, Tensor]) -> tuple
     """
     flat: Flat = {}
     modules: dict[str, list[str]] = {"inputs": [], "outputs": []}
-    for part in found:
+    for part in matrices:
         there = {i: f"{name}.{FACTORS}" for i, name in enumerate(part.names) if f"{name}.{FACTORS}" in tensors}
         if not there:
             continue
@@ -46,7 +46,7 @@ def read(where: str, found: Sequence[Part], tensors: dict[str, Tensor]) -> tuple
     return IA3(paths=outputs, inputs=inputs), flat
 
 
-def written(found: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
+def options_and_tensors(matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
     """The options and the tensors of an adapter.
 
     Raises:
@@ -55,15 +55,15 @@ def written(found: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
     tensors: Flat = {}
     of_inputs: list[str] = []
     of_outputs: list[str] = []
-    for part, chosen in adapted(found, flat, f"/{IA3.name}/outputs"):
+    for part, chosen in adapted_matrices(matrices, flat, f"/{IA3.name}/outputs"):
         scales = [
             flat[f"{module}/{IA3.name}/outputs"] if i in chosen else np.zeros((*part.lead, *shape), np.float32)
             for i, (module, shape) in enumerate(zip(part.modules, part.outsides, strict=True))
         ]
-        factors = 1 + part.joined(scales)
+        factors = 1 + part.join(scales)
         tensors |= {f"{name}.{FACTORS}": factors[i][:, None] for i, name in enumerate(part.names)}
         of_outputs.append(part.pattern)
-    for part, chosen in adapted(found, flat, f"/{IA3.name}/inputs"):
+    for part, chosen in adapted_matrices(matrices, flat, f"/{IA3.name}/inputs"):
         scales = [flat[f"{part.modules[i]}/{IA3.name}/inputs"] for i in chosen]
         same = len(chosen) == len(part.modules) and all(np.array_equal(scales[0], scale) for scale in scales)
         if not same or part.pattern in of_outputs:

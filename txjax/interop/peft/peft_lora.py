@@ -17,13 +17,15 @@ from txjax.interop.peft.peft_parts import BEFORE, Part
 from txjax.nn.adapters import DoRA, LoRA, RsLoRA
 from txjax.types import UserError
 
-DOWN, UP, MAGNITUDE = "lora_A.weight", "lora_B.weight", "lora_magnitude_vector"
+DOWN = "lora_A.weight"
+UP = "lora_B.weight"
+MAGNITUDE = "lora_magnitude_vector"
 
 
 def read(
     where: str,
     options: Options,
-    found: Sequence[Part],
+    matrices: Sequence[Part],
     tensors: dict[str, Tensor],
     names: Mapping[str, str],
     base: Flat,
@@ -42,29 +44,31 @@ def read(
     """
     kind = DoRA if options.get("use_dora", False) else RsLoRA if options.get("use_rslora", False) else LoRA
     if kind is DoRA:
-        options.fixed(use_rslora=False)
+        options.require(use_rslora=False)
     default = kind(rank=options.size("r", 8), alpha=_alpha(options, "lora_alpha", 8.0))
     sized = _Sizes(options, default)
     sizes = {
-        name: sized.of(names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
-        for part in found
+        name: sized.for_module(names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
+        for part in matrices
         for name in part.names
         if f"{name}.{DOWN}" in tensors
     }
     if not sizes:
         raise UserError(where, "an adapter of modules of this model", next(iter(tensors), "no tensor"))
-    present = [part for part in found if not sizes.keys().isdisjoint(part.names)]
+    present = [part for part in matrices if not sizes.keys().isdisjoint(part.names)]
     for part in present:
         for name in filter(sizes.__contains__, part.names):  # before memory is taken for them
             check_shape(where, tensors, f"{name}.{DOWN}", (sizes[name].rank, len(part.inputs)))
-    adapter = _resized(default, max(size.rank for size in sizes.values()))
+    adapter = _with_rank(default, max(size.rank for size in sizes.values()))
     adapter.paths = "|".join(re.escape(module) for part in present for module in part.modules)
     adapter.dropout = options.get("lora_dropout", 0.0)
     flat: Flat = {}
     for part in present:
-        layers, inputs, outputs = len(part.names), len(part.inputs), len(part.outputs)
+        layers = len(part.names)
+        inputs = len(part.inputs)
+        outputs = len(part.outputs)
         down, up = np.zeros((layers, inputs, adapter.rank)), np.zeros((layers, adapter.rank, outputs))
-        norms = part.joined([part.norms(base[f"{module}/kernel"]) for module in part.modules])
+        norms = part.join([part.norms(base[f"{module}/kernel"]) for module in part.modules])
         magnitudes = np.zeros_like(norms)
         for layer, name in enumerate(part.names):
             if (size := sizes.get(name)) is None:
@@ -77,8 +81,11 @@ def read(
                     raise UserError(where, "no DoRA of a matrix with a column of zeros", name)
                 magnitudes[layer] = take(where, tensors, f"{name}.{MAGNITUDE}", (outputs,)) / norms[layer] - 1
         pieces = zip(part.modules, part.split(up), part.split(magnitudes), strict=True)
-        for module, own, relative in pieces:
-            flat |= {f"{module}/{kind.name}/down/kernel": part.inward(down), f"{module}/{kind.name}/up/kernel": own}
+        for module, up_kernel, relative in pieces:
+            flat |= {
+                f"{module}/{kind.name}/down/kernel": part.inward(down),
+                f"{module}/{kind.name}/up/kernel": up_kernel,
+            }
             if kind is DoRA:
                 flat[f"{module}/{kind.name}/magnitude"] = relative
     return adapter, {path: x.astype(np.float32) for path, x in flat.items()}
@@ -99,13 +106,13 @@ class _Sizes:
         self._ranks = _by_pattern(options, "rank_pattern", lambda inside, key: inside.size(key, default.rank))
         self._alphas = _by_pattern(options, "alpha_pattern", lambda inside, key: _alpha(inside, key, default.alpha))
 
-    def of(self, module: str) -> LoRA:
+    def for_module(self, module: str) -> LoRA:
         """The adapter with the rank and alpha of a module."""
 
-        def chosen(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:
+        def first_match(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:
             return next((number for pattern, number in patterns if pattern.match(module)), otherwise)
 
-        rank, alpha = chosen(self._ranks, self._default.rank), chosen(self._alphas, self._default.alpha)
+        rank, alpha = first_match(self._ranks, self._default.rank), first_match(self._alphas, self._default.alpha)
         return dataclasses.replace(self._default, rank=rank, alpha=alpha)
 
 
@@ -126,13 +133,13 @@ def _alpha(options: Options, key: str, default: float) -> float:
     return alpha
 
 
-def _resized(adapter: LoRA, rank: int) -> LoRA:
+def _with_rank(adapter: LoRA, rank: int) -> LoRA:
     """The adapter with another rank, and the alpha that leaves its factor."""
     resized = dataclasses.replace(adapter, rank=rank)
     return dataclasses.replace(resized, alpha=adapter.alpha * (adapter.factor / resized.factor))
 
 
-def written(adapter: LoRA, found: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
+def options_and_tensors(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> tuple[dict[str, Any], Flat]:
     """The options and the tensors of an adapter.
 
     A matrix of which several of our kernels are adapted has one `lora_A`: if theirs are not the same, all of them one
@@ -143,26 +150,26 @@ def written(adapter: LoRA, found: Sequence[Part], flat: Flat) -> tuple[dict[str,
     """
     tensors: Flat = {}
     patterns: dict[str, LoRA] = {}
-    for part, chosen in adapted(found, flat, f"/{adapter.name}/down/kernel"):
-        own = {i: f"{part.modules[i]}/{adapter.name}" for i in chosen}
-        downs = [part.outward(flat[f"{path}/down/kernel"]) for path in own.values()]
-        shared = len(own) == len(part.modules) and all(np.array_equal(downs[0], down) for down in downs)
-        sized = adapter if shared else _resized(adapter, len(own) * adapter.rank)
+    for part, chosen in adapted_matrices(matrices, flat, f"/{adapter.name}/down/kernel"):
+        paths = {i: f"{part.modules[i]}/{adapter.name}" for i in chosen}
+        downs = [part.outward(flat[f"{path}/down/kernel"]) for path in paths.values()]
+        shared = len(paths) == len(part.modules) and all(np.array_equal(downs[0], down) for down in downs)
+        sized = adapter if shared else _with_rank(adapter, len(paths) * adapter.rank)
         ups = []
         for i, shape in enumerate(part.outsides):
             block = np.zeros((*part.lead, sized.rank, *shape), np.float32)
-            if i in own:
+            if i in paths:
                 first = 0 if shared else chosen.index(i) * adapter.rank
                 rows = slice(first, first + adapter.rank)
-                block[(*[slice(None)] * len(part.lead), rows)] = flat[f"{own[i]}/up/kernel"]
+                block[(*[slice(None)] * len(part.lead), rows)] = flat[f"{paths[i]}/up/kernel"]
             ups.append(block)
-        down, up = downs[0] if shared else np.concatenate(downs, -1), part.joined(ups)
+        down, up = downs[0] if shared else np.concatenate(downs, -1), part.join(ups)
         for layer, name in enumerate(part.names):
             tensors |= {f"{name}.{DOWN}": down[layer].T, f"{name}.{UP}": up[layer].T}
         if isinstance(adapter, DoRA):
-            magnitudes = part.joined(
+            magnitudes = part.join(
                 [
-                    part.norms(flat[f"{module}/kernel"]) * (1 + (flat[f"{own[i]}/magnitude"] if i in own else 0))
+                    part.norms(flat[f"{module}/kernel"]) * (1 + (flat[f"{paths[i]}/magnitude"] if i in paths else 0))
                     for i, module in enumerate(part.modules)
                 ]
             )
@@ -185,14 +192,14 @@ def written(adapter: LoRA, found: Sequence[Part], flat: Flat) -> tuple[dict[str,
     return options, tensors
 
 
-def adapted(found: Sequence[Part], flat: Mapping[str, Any], own: str) -> list[tuple[Part, list[int]]]:
+def adapted_matrices(matrices: Sequence[Part], flat: Mapping[str, Any], suffix: str) -> list[tuple[Part, list[int]]]:
     """The matrices that have parameters of this name, and the numbers of our kernels that have them.
 
     Raises:
       UserError: other modules have them, too.
     """
-    left = {path.removesuffix(own) for path in flat if path.endswith(own)}
-    chosen = [(part, [i for i, module in enumerate(part.modules) if module in left]) for part in found]
+    left = {path.removesuffix(suffix) for path in flat if path.endswith(suffix)}
+    chosen = [(part, [i for i, module in enumerate(part.modules) if module in left]) for part in matrices]
     left -= {module for part, _ in chosen for module in part.modules}
     if left:
         raise UserError("config.model.adapter.paths", "modules that are matrices in Hugging Face's files", min(left))

@@ -29,20 +29,20 @@ _OBJECTS = {"backbone.conv_encoder": "backbone", "out_proj": "o_proj", "}.fc1": 
 _RENAMED = {"vit": _IMAGES, "vit_mae": _IMAGES, "swin": _WINDOWS, "detr": _OBJECTS}
 
 
-def named(rules: Iterable[Rule], model_type: str) -> list[Rule]:
+def name_modules(rules: Iterable[Rule], model_type: str) -> list[Rule]:
     """The rules of a family with the names of its modules."""
 
-    def renamed(name: str) -> str:
+    def rename_tensor(name: str) -> str:
         for old, new in _RENAMED.get(model_type, {}).items():
             name = name.replace(old, new)
         return name
 
-    return [rule._replace(theirs=renamed(rule.theirs)) for rule in rules]
+    return [rule._replace(hf_name=rename_tensor(rule.hf_name)) for rule in rules]
 
 
 def without(prefix: str, rules: Iterable[Rule]) -> list[Rule]:
     """The rules with the names of a base model's modules in its own class, which has no head."""
-    return [rule._replace(theirs=rule.theirs.removeprefix(prefix)) for rule in rules]
+    return [rule._replace(hf_name=rule.hf_name.removeprefix(prefix)) for rule in rules]
 
 
 class Aliases:
@@ -58,7 +58,7 @@ class Aliases:
         self.names: dict[str, str] = {}
         for old in (rules, *others):
             for rule, before in zip(rules, old, strict=True):
-                for layer in range(len(params[rule.ours[0]])) if "{}" in rule.theirs else (None,):
+                for layer in range(len(params[rule.param_paths[0]])) if "{}" in rule.hf_name else (None,):
                     self.names.setdefault(_module(before.name(layer)), _module(rule.name(layer)))
 
     def current(self, name: str) -> str:

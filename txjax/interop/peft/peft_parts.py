@@ -44,7 +44,7 @@ class Part(NamedTuple):
         pieces = zip(np.split(ours, np.cumsum(sizes)[:-1], -1), self.outsides, strict=True)
         return [np.ascontiguousarray(piece).reshape(*self.lead, *x.shape[1:-1], *shape) for piece, shape in pieces]
 
-    def joined(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
+    def join(self, pieces: Sequence[np.ndarray]) -> np.ndarray:
         """The inverse of `split`."""
         between = [
             x.shape[len(self.lead) : x.ndim - len(shape)] for x, shape in zip(pieces, self.outsides, strict=True)
@@ -70,21 +70,24 @@ class Part(NamedTuple):
 def parts(rules: Sequence[Rule], axes: Mapping[str, Axes], shapes: Mapping[str, Shape]) -> Iterator[Part]:
     """The matrices among the rules of a model; those in other layouts are left out, such as convolutions'."""
     for rule in rules:
-        if not rule.theirs.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.ours):
+        if not rule.hf_name.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.param_paths):
             continue
-        own = axes[rule.ours[0]]
-        first, last = len(own) - len(own.own), len(own) - len(own.own) + len(own.inside)
-        lead, inside = shapes[rule.ours[0]][:first], shapes[rule.ours[0]][first:last]
-        outsides = tuple(shapes[path][last:] for path in rule.ours)
-        if len(lead) != ("{}" in rule.theirs) or (orders := _orders(rule, inside, outsides)) is None:
+        kernel_axes = axes[rule.param_paths[0]]
+        first, last = (
+            len(kernel_axes) - len(kernel_axes.uncopied_dims),
+            len(kernel_axes) - len(kernel_axes.uncopied_dims) + len(kernel_axes.inside),
+        )
+        lead, inside = shapes[rule.param_paths[0]][:first], shapes[rule.param_paths[0]][first:last]
+        outsides = tuple(shapes[path][last:] for path in rule.param_paths)
+        if len(lead) != ("{}" in rule.hf_name) or (orders := _orders(rule, inside, outsides)) is None:
             continue
         names = [rule.name(i if lead else None).removesuffix(_SUFFIX) for i in range(math.prod(lead))]
-        modules = tuple(path.removesuffix("/kernel") for path in rule.ours)
+        modules = tuple(path.removesuffix("/kernel") for path in rule.param_paths)
         yield Part(tuple(BEFORE + x for x in names), _pattern(rule, lead), modules, lead, inside, outsides, *orders)
 
 
 def _pattern(rule: Rule, lead: Shape) -> str:
-    before, _, after = rule.theirs.removesuffix(_SUFFIX).partition("{}")
+    before, _, after = rule.hf_name.removesuffix(_SUFFIX).partition("{}")
     numbers = "|".join(str(layer * rule.step + rule.first) for layer in range(math.prod(lead)))
     return re.escape(before) + (f"({numbers})" if lead else "") + re.escape(after)
 

@@ -48,12 +48,12 @@ def read(
     shape = prefix_shape(model)
     rows = take(where, tensors, ROWS, (count, math.prod(shape)))
     keys = rows.reshape(count, *shape).transpose(1, 2, 0, 3, 4)  # [layers 2 n G K]
-    own = "layers/block/attention/prefix"
+    prefix_path = "layers/block/attention/prefix"
     adapter = Prefix(paths="layers/block/attention", length=count, first_position=count)
-    return adapter, {f"{own}/key": keys[:, 0], f"{own}/value": keys[:, 1]}
+    return adapter, {f"{prefix_path}/key": keys[:, 0], f"{prefix_path}/value": keys[:, 1]}
 
 
-def written(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str, Any], Flat]:
+def options_and_tensors(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str, Any], Flat]:
     """The options and the tensors of an adapter.
 
     Raises:
@@ -77,12 +77,12 @@ def written(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str,
         if isinstance(model.positions, Learned):
             rows = rows - flat[TABLE][: adapter.length]
         return {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM", **options}, {ROWS: rows}
-    own = "layers/block/attention/prefix"
-    if f"{own}/key" not in flat:
+    prefix_path = "layers/block/attention/prefix"
+    if f"{prefix_path}/key" not in flat:
         raise UserError("config.model.adapter.paths", "the attention of all layers", adapter.paths)
     groups = model.kv_heads or model.heads
     _, size = prefix_shape(model)[2:]
-    rows = np.stack([flat[f"{own}/{name}"] for name in ("key", "value")], 1).transpose(2, 0, 1, 3, 4)
+    rows = np.stack([flat[f"{prefix_path}/{name}"] for name in ("key", "value")], 1).transpose(2, 0, 1, 3, 4)
     own_sizes = {"num_attention_heads": groups, "token_dim": groups * size}
     more = {"prefix_projection": False, "encoder_hidden_size": model.width}
     return {"peft_type": "PREFIX_TUNING", **options, **own_sizes, **more}, {ROWS: rows.reshape(adapter.length, -1)}

@@ -27,7 +27,7 @@ def task(model: Any, architecture: str) -> tuple[str | None, tuple[str, ...]]:
     """peft's task for an architecture, if it has one, and the ends of names of modules that it trains by itself."""
     if isinstance(model, Decoder | EncoderDecoder):
         return CAUSAL if isinstance(model, Decoder) else PAIRS, ()
-    return next((found for part, found in _TASKS.items() if part in architecture), (None, ()))
+    return next((entry for part, entry in _TASKS.items() if part in architecture), (None, ()))
 
 
 def class_of_task(task: str | None) -> tuple[str, tuple[str, ...]]:
@@ -57,18 +57,18 @@ def read(where: str, rules: list[Rule], copies: Mapping[str, str], tensors: dict
             expected = f"{copy} like {original}, since this model has them once"
             raise UserError(where, expected, "none" if one is None else "other numbers", hint="ensure_weight_tying")
     for rule in rules:
-        layers = range(len(base[rule.ours[0]])) if "{}" in rule.theirs else (None,)
+        layers = range(len(base[rule.param_paths[0]])) if "{}" in rule.hf_name else (None,)
         for layer in layers:
             if (name := rule.name(layer)) in left:
-                flat |= {path: base[path].copy() for path in rule.ours if path not in flat}
-                parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
+                flat |= {path: base[path].copy() for path in rule.param_paths if path not in flat}
+                parts = [flat[path] if layer is None else flat[path][layer] for path in rule.param_paths]
                 assign(rule, parts, name, left.pop(name))
     if left:
         raise UserError(where, "an adapter of modules of this model", min(left), hint=f"{len(left)} such tensors")
     return flat
 
 
-def written(
+def saved_modules(
     rules: list[Rule],
     copies: Mapping[str, str],
     heads: Collection[str],
@@ -93,10 +93,10 @@ def written(
     Raises:
       UserError: a parameter that Hugging Face's model hasn't, or that it can't have beside the adapter.
     """
-    if left := set(trained) - {path for rule in rules for path in rule.ours}:
+    if left := set(trained) - {path for rule in rules for path in rule.param_paths}:
         raise UserError("config.optimizer.groups", "an adapter and modules of Hugging Face's model", min(left))
     tensors = scatter(rules, params)
-    changed = scatter([rule for rule in rules if set(rule.ours) & set(trained)], params)
+    changed = scatter([rule for rule in rules if set(rule.param_paths) & set(trained)], params)
     names = {name.rpartition(".")[0] for name in changed}
     tables = {
         copy: original

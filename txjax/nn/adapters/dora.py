@@ -83,7 +83,7 @@ class DoRA(LoRA):
     def merged(self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling) -> Mapping[str, Any]:
         rest, kernel, update = self.taken(params, axes, scaling)
         magnitude = rest.pop(f"{self.name}/magnitude")
-        own = axes[f"{self.name}/magnitude"].own
+        own = axes[f"{self.name}/magnitude"].uncopied_dims
         lead, ratio = magnitude.ndim - len(own), functools.partial(shrunk, features=magnitude.shape[-len(own) :])
         for _ in range(lead):
             ratio = jax.vmap(ratio)

@@ -68,8 +68,10 @@ class IA3(Adapter):
         of_input = f"{self.name}/inputs" in new
         path = f"{self.name}/{'inputs' if of_input else 'outputs'}"
         factors, names = 1 + new.pop(path), axes[path]
-        lead = len(names) - len(names.own)  # copies: layers
-        before = len(kernel.inside) - (len(names.own) if of_input else 0)  # of an input, the taps of a convolution
+        lead = len(names) - len(names.uncopied_dims)  # copies: layers
+        before = len(kernel.inside) - (
+            len(names.uncopied_dims) if of_input else 0
+        )  # of an input, the taps of a convolution
         after = len(kernel.outside) if of_input else 0
         spread = jnp.expand_dims(factors, (*range(lead, lead + before), *range(-after, 0)))
         new["kernel"] = params["kernel"] * spread

@@ -17,7 +17,7 @@ from txjax.types import UserError, config_field
 _microbatches = Scoped("microbatches", 1)
 
 
-def one_of(microbatches: int) -> contextlib.AbstractContextManager[int]:
+def microbatch_of(microbatches: int) -> contextlib.AbstractContextManager[int]:
     """The batch of everything traced inside is one of so many microbatches: parts by `train.step.cut`."""
     return _microbatches.within(microbatches)
 

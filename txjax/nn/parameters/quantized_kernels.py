@@ -58,10 +58,10 @@ class QuantizedKernels:
         require("qwix", "qwix", FIELD, extra="quantize")
         import qwix
 
-        *apart, last = axes.own[: axes.inputs]
+        *apart, last = axes.uncopied_dims[: axes.inputs]
         alone = [*apart] if self.tile else []
         tiles = {last: _tile(kernel.shape[last], self.tile)} if self.tile else {}
-        each = [i for i in range(kernel.ndim) if i not in axes.own[: axes.inputs]] + alone
+        each = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
         found = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=each, tiled_axes=tiles)
         values = found.qvalue
         if self.format in _PACKED:
@@ -74,7 +74,7 @@ class QuantizedKernels:
 
     def axes(self, axes: Axes) -> dict[str, Axes]:
         """The logical axes of these parameters."""
-        inputs = axes.own[: axes.inputs]
+        inputs = axes.uncopied_dims[: axes.inputs]
         scale = Axes((None if i in inputs else name for i, name in enumerate(axes)), axes.inputs)
         return {self.format: axes, SCALE: scale}
 

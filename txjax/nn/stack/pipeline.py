@@ -138,7 +138,7 @@ def flow(
     stages, grouped = jnp.arange(plan.stages, dtype=jnp.int32), plan.group(layers)
     given, form = jax.tree.flatten(context)
     cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in given]
-    with sharding.within("layers"):
+    with sharding.without_axis("layers"):
         # Every stage gets all microbatches and indexes them by tick.
         waiting = constrain(plan.cut(constrain(x, "batch")), None, *_STREAM)
         given = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(given, cut, strict=True)]
@@ -154,14 +154,14 @@ def flow(
         inputs = jnp.where(_only(stages == 0, inputs), _take(waiting, now % plan.parts)[None], inputs)
         # The output of a stage without an item is not used.
         items = jnp.clip(now - stages, 0, plan.rounds * plan.parts - 1)
-        inputs, sown = sharding.each(stage, "layers")(grouped, inputs, items)
+        inputs, sown = sharding.vmap_shards(stage, "layers")(grouped, inputs, items)
         done = jnp.where(_only(stages == plan.stages - 1, inputs), inputs, 0).sum(0)
         put = jax.lax.dynamic_update_index_in_dim(waiting, done, (now - plan.stages + 1) % plan.parts, 0)
         return (jnp.roll(inputs, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), sown
 
     inputs = jnp.zeros((plan.stages, *waiting.shape[1:]), x.dtype)
     (_, waiting), sown = jax.lax.scan(tick, (inputs, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
-    with sharding.within("layers"):
+    with sharding.without_axis("layers"):
         out = constrain(plan.join(waiting), *_STREAM)
     return constrain(out, *_STREAM), jax.tree.map(lambda a: _in_order(a, plan), sown)
 

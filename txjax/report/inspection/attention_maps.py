@@ -31,13 +31,13 @@ def sown_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str
     """
     with captures.attention_maps():
         _, state = model.apply(variables, **inputs, train=False, mutable=[MAPS])
-    found = flat_paths(state.get(MAPS, {}))
+    sown = flat_paths(state.get(MAPS, {}))
 
     def windows(path: str) -> jax.Array | None:
-        tokens = found.get(f"{path}/windows")
+        tokens = sown.get(f"{path}/windows")
         return None if tokens is None else tokens.reshape(-1, *tokens.shape[-2:])
 
-    paths = {path.removesuffix("/weights"): x for path, x in found.items() if path.endswith("/weights")}
+    paths = {path.removesuffix("/weights"): x for path, x in sown.items() if path.endswith("/weights")}
     return {path: Maps(x.reshape(-1, *x.shape[-4:]), windows(path)) for path, x in paths.items()}
 
 
@@ -47,8 +47,8 @@ def attention_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dic
     Raises:
       UserError: the model has no attention, or none that follows `nn.Attention.attend`.
     """
-    found = sown_maps(model, variables, inputs)
-    if not found:
+    maps_by_path = sown_maps(model, variables, inputs)
+    if not maps_by_path:
         expected = "a model whose attention is an nn.Attention, with its own attend() or one that sows its weights"
         raise UserError("config.model", expected, type(model).__name__)
-    return {path: maps.weights for path, maps in found.items()}
+    return {path: maps.weights for path, maps in maps_by_path.items()}

@@ -16,7 +16,7 @@ def rollout(weights: Float[Array, "layers B H L L"]) -> Float[Array, "B L L"]:
     The product of (A + I) / 2 over the layers, the last one on the left; A is the mean over the heads (Abnar and
     Zuidema 2020, section 3, attention rollout). Rows sum to 1.
     """
-    mixed = (weights.mean(2) + expanded(jnp.eye(weights.shape[-1], dtype=weights.dtype), 4)) / 2
+    mixed = (weights.mean(2) + expand_rank(jnp.eye(weights.shape[-1], dtype=weights.dtype), 4)) / 2
     through = mixed[0]
     for layer in mixed[1:]:
         through = layer @ through
@@ -53,7 +53,7 @@ def mean_distance(
       counts: the pairs that have a distance. The weights of a query's keys that count are normalised; a query without
         any is left out.
     """
-    distance, counts = expanded(distance, weights.ndim), expanded(counts, weights.ndim)
+    distance, counts = expand_rank(distance, weights.ndim), expand_rank(counts, weights.ndim)
     weights = jnp.where(counts, weights, 0)
     total = weights.sum(-1)
     mean = (weights * distance).sum(-1) / jnp.where(total > 0, total, 1)
@@ -67,7 +67,8 @@ def grid_distance(queries: Grid, keys: Grid) -> tuple[Float[Array, "L S"], Bool[
     The keys' grid may be a coarser one of the same image.
     """
     scale = math.sqrt(queries.rows * queries.columns / (keys.rows * keys.columns))
-    (y, x), (other_y, other_x) = _centres(queries, 1.0), _centres(keys, scale)
+    y, x = _centres(queries, 1.0)
+    other_y, other_x = _centres(keys, scale)
     distance = np.hypot(y[:, None] - other_y[None], x[:, None] - other_x[None]).astype(np.float32)
     counts = np.isfinite(y)[:, None] & np.isfinite(other_y)[None]
     return jnp.asarray(np.where(counts, distance, np.float32(0))), jnp.asarray(counts)
@@ -88,8 +89,8 @@ def text_distance(
     distance = jnp.abs(at[:, None] - at[None])
     if segments is None:
         return distance, jnp.ones((1, 1, length, length), bool)
-    real = segments > 0
-    return distance, (real[:, :, None] & real[:, None, :])[:, None]
+    is_token = segments > 0
+    return distance, (is_token[:, :, None] & is_token[:, None, :])[:, None]
 
 
 def window_distance(
@@ -98,8 +99,8 @@ def window_distance(
     """Distances in sides of a patch inside each window of a grid, and the pairs that are no padding."""
     row, column = windows // grid.columns, windows % grid.columns
     away = [(axis[..., :, None] - axis[..., None, :]).astype(jnp.float32) for axis in (row, column)]
-    real = windows >= 0
-    counts = real[..., :, None] & real[..., None, :]
+    is_patch = windows >= 0
+    counts = is_patch[..., :, None] & is_patch[..., None, :]
     return jnp.hypot(*away)[:, :, None], counts[:, :, None]
 
 
@@ -115,6 +116,6 @@ def grid_of(tokens: int, height: int, width: int, most: int = 8) -> Grid | None:
     return None
 
 
-def expanded(x: Array, rank: int) -> Array:
+def expand_rank(x: Array, rank: int) -> Array:
     """With leading dimensions of 1, as ranks are not promoted."""
     return x.reshape((1,) * (rank - x.ndim) + x.shape)

@@ -82,17 +82,17 @@ class Kept(NamedTuple):
     distance: Float[Array, "layers H"] | None
 
 
-def attended(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, Attended]:
+def attentions_of_call(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, Attended]:
     """The attentions that a call of the model has, by path. Of their weights none is computed."""
     shapes = jax.eval_shape(lambda v, x: sown_maps(model, v, x), variables, dict(inputs))
     windows: dict[str, jax.Array] = {}
     if any(maps.windows is not None for maps in shapes.values()):
         numbers = backend.jit(lambda v, x: {path: maps.windows for path, maps in sown_maps(model, v, x).items()})
         windows = jax.device_get(numbers(variables, dict(inputs)))
-    return {path: _attended(path, maps.weights.shape, windows.get(path), inputs) for path, maps in shapes.items()}
+    return {path: _attention_of(path, maps.weights.shape, windows.get(path), inputs) for path, maps in shapes.items()}
 
 
-def _attended(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any]) -> Attended:
+def _attention_of(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any]) -> Attended:
     layers, _, heads, length, source = shape
     if windows is not None:
         grid = _grid_of_windows(windows, *inputs["image"].shape[1:3])
@@ -136,21 +136,21 @@ def summary(
 
     Args:
       chosen: layers and heads by path.
-      known: as of `attended`.
+      known: as of `attentions_of_call`.
       query: the patch whose map is kept of images has this place, as fractions of the height and the width. If None,
         it is the class token's map, or without one the mean over all patches.
     """
-    found = sown_maps(model, variables, inputs)
-    reads = [each.queries.name for each in known.values()]  # rollout: one attention, to the sequence itself
+    sown = sown_maps(model, variables, inputs)
+    reads = [attended.queries.name for attended in known.values()]  # rollout: one attention, to the sequence itself
     kept = {}
     for path, (layers, heads) in chosen.items():
-        maps, own = found[path], known[path]
+        maps, attention = sown[path], known[path]
         part = maps.weights[jnp.asarray(layers, jnp.int32)][:, :, jnp.asarray(heads, jnp.int32)]
-        if own.keys.name == "image":
+        if attention.keys.name == "image":
             inside = None if maps.windows is None else maps.windows[jnp.asarray(layers, jnp.int32)]
-            part = _one_map(own, part, inside, None if query is None else _patch(own.queries.grid, query))
-        through = _rollout(own, maps) if reads.count(own.queries.name) == 1 else None
-        kept[path] = Kept(part, through, _distance(own, maps, inputs))
+            part = _one_map(attention, part, inside, None if query is None else _patch(attention.queries.grid, query))
+        through = _rollout(attention, maps) if reads.count(attention.queries.name) == 1 else None
+        kept[path] = Kept(part, through, _distance(attention, maps, inputs))
     return kept
 
 
@@ -163,10 +163,10 @@ def _patch(grid: Grid | None, place: tuple[float, float]) -> int | None:
 
 
 def _one_map(
-    own: Attended, weights: jax.Array, windows: Int[Array, "layers W S"] | None, query: int | None
+    attention: Attended, weights: jax.Array, windows: Int[Array, "layers W S"] | None, query: int | None
 ) -> Float[Array, "layers B H N"]:
     """The map of one query, or the mean over the queries."""
-    prefix = 0 if own.queries.grid is None else own.queries.grid.prefix
+    prefix = 0 if attention.queries.grid is None else attention.queries.grid.prefix
     if windows is None:
         if query is not None:
             return weights[:, :, :, prefix + query]
@@ -174,42 +174,42 @@ def _one_map(
     layers, count, _ = windows.shape
     parts = weights.reshape(layers, -1, count, *weights.shape[2:]).transpose(0, 1, 3, 2, 4, 5)  # layers B H W S S
     if query is None:
-        queries = (windows >= 0)[:, None, None, :, :, None] / own.queries.length
+        queries = (windows >= 0)[:, None, None, :, :, None] / attention.queries.length
     else:
         queries = (windows == query)[:, None, None, :, :, None].astype(parts.dtype)
     rows = (parts * queries).sum(4)
-    inside = jnp.where(windows < 0, own.keys.length, windows)
+    inside = jnp.where(windows < 0, attention.keys.length, windows)
 
     def layer(rows: jax.Array, inside: jax.Array) -> jax.Array:
-        whole = jnp.zeros((*rows.shape[:2], own.keys.length + 1), rows.dtype)
+        whole = jnp.zeros((*rows.shape[:2], attention.keys.length + 1), rows.dtype)
         return whole.at[:, :, inside].add(rows)[:, :, :-1]
 
     return jax.vmap(layer)(rows, inside)
 
 
-def _rollout(own: Attended, maps: Maps) -> jax.Array | None:
-    if own.queries != own.keys:
+def _rollout(attention: Attended, maps: Maps) -> jax.Array | None:
+    if attention.queries != attention.keys:
         return None
     if maps.windows is None:
         return rollout(maps.weights)
-    if own.queries.length > WHOLE:
+    if attention.queries.length > WHOLE:
         return None
     mean = maps.weights.mean(2, keepdims=True)
-    return rollout(whole_maps(mean, maps.windows, own.queries.length))
+    return rollout(whole_maps(mean, maps.windows, attention.queries.length))
 
 
-def _distance(own: Attended, maps: Maps, inputs: Mapping[str, Any]) -> jax.Array | None:
+def _distance(attention: Attended, maps: Maps, inputs: Mapping[str, Any]) -> jax.Array | None:
     weights = maps.weights
     if maps.windows is not None:
-        assert own.queries.grid is not None
+        assert attention.queries.grid is not None
         layers, count, _ = maps.windows.shape
         parts = weights.reshape(layers, -1, count, *weights.shape[2:])
-        distance, counts = (x[:, None] for x in window_distance(maps.windows, own.queries.grid))
+        distance, counts = (x[:, None] for x in window_distance(maps.windows, attention.queries.grid))
         return mean_distance(parts, distance, counts).mean((1, 2))
-    if own.queries.grid is not None and own.keys.grid is not None:
-        away, patches = grid_distance(own.queries.grid, own.keys.grid)
+    if attention.queries.grid is not None and attention.keys.grid is not None:
+        away, patches = grid_distance(attention.queries.grid, attention.keys.grid)
         return mean_distance(weights, away, patches).mean(1)
-    if own.queries != own.keys or own.queries.name not in TEXTS:
+    if attention.queries != attention.keys or attention.queries.name not in TEXTS:
         return None
-    away, pairs = text_distance(inputs.get(SEGMENTS[own.queries.name]), own.queries.length)
+    away, pairs = text_distance(inputs.get(SEGMENTS[attention.queries.name]), attention.queries.length)
     return mean_distance(weights, away, pairs).mean(1)

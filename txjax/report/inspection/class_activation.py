@@ -43,8 +43,8 @@ def method_of(model: Any) -> str:
       UserError: the model's output is no logit of a class for each image.
     """
     head = getattr(model, "head", None)
-    own = any(field.name == "head" for field in dataclasses.fields(model))
-    if not isinstance(head, Classes) or not own:
+    has_head = any(field.name == "head" for field in dataclasses.fields(model))
+    if not isinstance(head, Classes) or not has_head:
         got = type(model).__name__ if head is None else type(head).__name__
         raise UserError("config.model.head", "Classes(...) of images, for class activation", got)
     if isinstance(head.pool, MeanTokens):
@@ -80,10 +80,10 @@ def class_activation(
         return probed.apply({**variables, **more}, **inputs, train=False, **how)
 
     def logit(added: Any, streams: PyTree) -> tuple[jax.Array, Any]:
-        (logits, encoded), seen = call(added, streams, mutable=["intermediates"])
+        (logits, encoded), state = call(added, streams, mutable=["intermediates"])
         chosen = logits.argmax(-1) if classes is None else classes
         picked = jnp.take_along_axis(logits, chosen[:, None], 1).sum()
-        return picked, (logits, encoded, _last_layer(seen["intermediates"], encoded) if before_layer else None)
+        return picked, (logits, encoded, _last_layer(state["intermediates"], encoded) if before_layer else None)
 
     shape = jax.eval_shape(lambda: call(0.0, {}))[1]
     if shape.grid is None:
@@ -94,8 +94,8 @@ def class_activation(
         features = encoded.features
     else:
         with layer_inputs():
-            _, made = jax.eval_shape(lambda: call(0.0, {}, mutable=[LAYER_INPUTS]))
-            streams = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), made[LAYER_INPUTS])
+            _, shapes = jax.eval_shape(lambda: call(0.0, {}, mutable=[LAYER_INPUTS]))
+            streams = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes[LAYER_INPUTS])
             gradients, (logits, encoded, features) = jax.grad(logit, 1, has_aux=True)(0.0, streams)
         gradient = _last_layer(gradients, encoded)
     return ClassActivation(logits, _over_grid(method, features, gradient, shape.grid))
@@ -116,7 +116,7 @@ def _over_grid(
 def _last_layer(tree: PyTree, encoded: Encoded) -> jax.Array:
     """The last layer's array [B L D], in a collection of the layers, of the shape of the features."""
     shape = encoded.features.shape
-    found = [x for x in flat_paths(tree).values() if x.shape[1:] == shape]
-    if not found:
+    streams = [x for x in flat_paths(tree).values() if x.shape[1:] == shape]
+    if not streams:
         raise UserError("config.model", "layers over the features' grid, for Grad-CAM at a class token", "none")
-    return found[-1][-1]
+    return streams[-1][-1]

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, WORDS, dress
+from txjax.report.curves import LIGHT, WORDS, style_axes
 from txjax.report.inspection.style import DPI, short
 from txjax.report.png import png
 
@@ -24,7 +24,7 @@ def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], uni
         axes = figure.subplots()
         names = [short(path) for path in distances]
         alone = f": {names[0]}" if len(names) == 1 and "/" in names[0] else ""
-        dress(axes, LIGHT, f"Mean attention distance of each head{alone}")
+        style_axes(axes, LIGHT, f"Mean attention distance of each head{alone}")
         first, staged = 0, all(path.startswith("stages_") for path in distances)
         for number, rows in enumerate(distances.values()):
             layers = np.arange(len(rows)) + (first if staged else 0)

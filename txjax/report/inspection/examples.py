@@ -15,7 +15,7 @@ from txjax.data import Dataset, Limits, Tokenizer, eval_batches
 from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.decoding.prompts import Sources
 from txjax.experiment import Experiment
-from txjax.objectives import Objective, Several
+from txjax.objectives import MultiTask, Objective
 from txjax.report.inspection.attention_summary import SEGMENTS, TEXTS
 from txjax.terminal_escape import visible
 from txjax.tree import walk
@@ -38,7 +38,7 @@ class Example:
     image: Float[np.ndarray, "H W C"] | None
     tokenizers: Mapping[str, Tokenizer | None]
 
-    def real(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
+    def token_indices(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
         """The indices of the first tokens of a text that are not padding."""
         segments = self.inputs.get(SEGMENTS[name])
         length = self.inputs[name].shape[1]
@@ -46,7 +46,7 @@ class Example:
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
-        ids, tokenizer = self.inputs[name][row][self.real(name, row, most)], self.tokenizers.get(name)
+        ids, tokenizer = self.inputs[name][row][self.token_indices(name, row, most)], self.tokenizers.get(name)
         return [str(int(i)) if tokenizer is None else word(tokenizer, int(i)) for i in ids]
 
 
@@ -67,11 +67,11 @@ def part_named(experiment: Experiment, name: str | None) -> tuple[Any, Objective
     names = list(experiment.evals)
     name = name or (names[0] if names else "train")
     if name in experiment.evals:
-        each = experiment.evals[name]
-        model, objective, _ = each.part(experiment.model, experiment.objective, experiment.data)
-        return model, objective, each.data, f"config.evals.{name}.data"
-    if name != "train" or isinstance(experiment.objective, Several):
-        known = names if isinstance(experiment.objective, Several) else [*names, "train"]
+        evaluator = experiment.evals[name]
+        model, objective, _ = evaluator.part(experiment.model, experiment.objective, experiment.data)
+        return model, objective, evaluator.data, f"config.evals.{name}.data"
+    if name != "train" or isinstance(experiment.objective, MultiTask):
+        known = names if isinstance(experiment.objective, MultiTask) else [*names, "train"]
         raise UserError("--data", "one of " + ", ".join(known), name, near_misses(name, known))
     return experiment.model, experiment.objective, experiment.data, "config.data"
 
@@ -87,9 +87,9 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
             label = int(batch["label"].ravel()[0]) if "label" in batch else -1
             if label >= 0:
                 title += f" (label {names[label] if names else label})"
-            given = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
-            inputs = {name: np.asarray(x) for name, x in given.items()}
-            image = _shown(inputs["image"][0], data) if "image" in inputs else None
+            arguments = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
+            inputs = {name: np.asarray(x) for name, x in arguments.items()}
+            image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else None
             yield Example(title, inputs, image, tokenizers)
     finally:
         batches.close()
@@ -111,7 +111,7 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
             form = prompts_for(data, "--input")
             inputs = {name: np.asarray(x) for name, x in form.inputs([text], "--input").items()}
             if isinstance(form, Sources):
-                inputs["tokens"] = _translated(model, variables, inputs, data, form.end)
+                inputs["tokens"] = _translate(model, variables, inputs, data, form.end)
         else:
             ids = tokenizer.frame(1).row(tokenizer.parse_batch([text])).ids[None]
             inputs = {"tokens": ids, "segments": np.ones_like(ids)}
@@ -119,14 +119,14 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
         yield Example(shown if len(shown) <= 40 else f"{shown[:39]}…", inputs, None, tokenizers)
 
 
-def _translated(
+def _translate(
     model: Any, variables: PyTree, inputs: dict[str, np.ndarray], data: Dataset, end: tuple[int, ...]
 ) -> Int[np.ndarray, "1 L"]:
     """The start token and the greedy continuation, up to its end token."""
     (window,) = data.spec()["tokens"].shape
     generator = generator_for(model, variables, inputs, window)
     search = Sampling(temperature=0.0, end=end)
-    program = backend.jit(lambda v, given: search(generator, v, given, window - 1, jax.random.key(0)))
+    program = backend.jit(lambda v, prompt: search(generator, v, prompt, window - 1, jax.random.key(0)))
     written = until(np.asarray(program(variables, {k: jnp.asarray(x) for k, x in inputs.items()}))[0], end)
     return np.concatenate([inputs["tokens"], written[None].astype(np.int32)], axis=1)
 
@@ -134,14 +134,14 @@ def _translated(
 def tokenizers_of(data: Dataset) -> dict[str, Tokenizer | None]:
     """The tokenizers of a data set's texts, by argument of the model: of the first of several data sets."""
     for _, node in walk(data, "data"):
-        own = getattr(node, "tokenizer", None)
-        if isinstance(own, Tokenizer):
+        tokenizer = getattr(node, "tokenizer", None)
+        if isinstance(tokenizer, Tokenizer):
             source = getattr(node, "source_tokenizer", None)
-            return {"tokens": own, "source_tokens": source or own}
+            return {"tokens": tokenizer, "source_tokens": source or tokenizer}
     return dict.fromkeys(TEXTS)
 
 
-def _shown(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.ndarray, "H W c"]:
+def _shown_pixels(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.ndarray, "H W c"]:
     """The pixels as they were before normalization; of other than one or three channels, the first."""
     mean, std = (np.asarray(getattr(data, name, default), np.float32) for name, default in (("mean", 0), ("std", 1)))
     pixels = np.clip(image * std + mean, 0, 1)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax import backend
-from txjax.report.inspection.attention_summary import Attended, Kept, attended, summary
+from txjax.report.inspection.attention_summary import Attended, Kept, attentions_of_call, summary
 from txjax.report.inspection.class_activation import ClassActivation, class_activation, method_of
 from txjax.report.inspection.examples import Example
 from txjax.types import PyTree, UserError, join_names
@@ -21,7 +21,7 @@ Chosen = tuple[tuple[int, ...], tuple[int, ...]]  # layers and heads
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Inspection:
     """What is kept of one example.
 
     Attributes:
@@ -41,14 +41,14 @@ class Findings:
     """What is kept of all examples.
 
     Attributes:
-      seen: by example.
+      inspections: by example.
       chosen: the layers and heads that are shown, by path of the attention.
       notes: what the model has no picture of, and why.
       method: how class activation is found; None without it.
       query: the place of the query whose maps over images they are; None: see `attention_summary.summary`.
     """
 
-    seen: list[Seen]
+    inspections: list[Inspection]
     chosen: Mapping[str, Chosen]
     notes: list[str]
     method: str | None
@@ -56,12 +56,12 @@ class Findings:
 
     def distances(self) -> dict[str, Float[np.ndarray, "layers H"]]:
         """The mean attention distance over all examples, by path."""
-        found: dict[str, list[np.ndarray]] = {}
-        for each in self.seen:
-            for path, kept in each.kept.items():
+        by_path: dict[str, list[np.ndarray]] = {}
+        for inspection in self.inspections:
+            for path, kept in inspection.kept.items():
                 if kept.distance is not None:
-                    found.setdefault(path, []).append(np.asarray(kept.distance))
-        return {path: np.mean(rows, 0) for path, rows in found.items()}
+                    by_path.setdefault(path, []).append(np.asarray(kept.distance))
+        return {path: np.mean(rows, 0) for path, rows in by_path.items()}
 
 
 def findings(
@@ -83,22 +83,22 @@ def findings(
       UserError: no attention has such a layer or head.
     """
     programs: dict[Any, Any] = {}
-    seen: list[Seen] = []
+    inspections: list[Inspection] = []
     notes: list[str] = []
     chosen: dict[str, Chosen] = {}
     method = None
     for example in examples:
         key = str({name: x.shape for name, x in example.inputs.items()})
         if key not in programs:
-            known = attended(model, variables, example.inputs)
+            known = attentions_of_call(model, variables, example.inputs)
             chosen = chosen_of(known, layers, heads)
             method, notes = _activation(model, variables, example)
             notes += _without_pictures(model, known)
             programs[key] = known, _program(model, chosen, known, query, method is not None)
         known, program = programs[key]
         kept, activation = jax.device_get(program(variables, example.inputs))
-        seen.append(Seen(example, known, kept, activation))
-    return Findings(seen, chosen, notes, method, query)
+        inspections.append(Inspection(example, known, kept, activation))
+    return Findings(inspections, chosen, notes, method, query)
 
 
 def _program(
@@ -132,8 +132,8 @@ def _without_pictures(model: Any, known: Mapping[str, Attended]) -> list[str]:
         return [f"no attention maps: {type(model).__name__} has no attention whose weights are known"]
     return [
         f"no picture of {path}: it is neither between texts nor to the patches of an image"
-        for path, each in known.items()
-        if not (each.between_texts or each.keys.grid)
+        for path, attention in known.items()
+        if not (attention.between_texts or attention.keys.grid)
     ]
 
 
@@ -145,24 +145,24 @@ def chosen_of(
     Raises:
       UserError: no attention has such a layer or head.
     """
-    found = {}
+    by_path = {}
     for flag, numbers in (("--layer", layers), ("--head", heads)):
-        sizes = {path: each.layers if flag == "--layer" else each.heads for path, each in known.items()}
+        sizes = {path: attention.layers if flag == "--layer" else attention.heads for path, attention in known.items()}
         for number in numbers or ():
             if sizes and not any(-size <= number < size for size in sizes.values()):
                 ranges = dict.fromkeys(f"{-size} to {size - 1}" for size in sizes.values())
                 hint = f"of {join_names(list(sizes))}"
                 raise UserError(flag, "a number from " + " or ".join(ranges), number, hint=hint)
-    for path, each in known.items():
-        own = _within(each.layers, layers), _within(each.heads, heads)
-        if all(own):
-            found[path] = own
-    if known and not found:
+    for path, attention in known.items():
+        chosen_numbers = _numbers_within(attention.layers, layers), _numbers_within(attention.heads, heads)
+        if all(chosen_numbers):
+            by_path[path] = chosen_numbers
+    if known and not by_path:
         raise UserError("--head", "a head of an attention that has the chosen --layer", list(heads or ()))
-    return found
+    return by_path
 
 
-def _within(size: int, numbers: Sequence[int] | None) -> tuple[int, ...]:
+def _numbers_within(size: int, numbers: Sequence[int] | None) -> tuple[int, ...]:
     """The numbers that a stack of this size has, from 0; without any given, at most `MOST` that are evenly spread."""
     if numbers is None:
         return tuple(range(size)) if size <= MOST else tuple(i * (size - 1) // (MOST - 1) for i in range(MOST))

@@ -31,8 +31,8 @@ def position_vectors(
     positions, width = getattr(model, "positions", None), getattr(model, "width", None)
     if learned or not isinstance(positions, Positions) or width is None:
         first = getattr(positions, "first", 0)  # `Counted` has rows before the first token's
-        own = {path: (lengths or {}).get(path.split("/")[0], length) for path in learned}
-        return {path: table[first : first + own[path]] for path, table in learned.items()}
+        lengths_by_path = {path: (lengths or {}).get(path.split("/")[0], length) for path in learned}
+        return {path: table[first : first + lengths_by_path[path]] for path, table in learned.items()}
     zeros, at = jnp.zeros((1, length, width)), jnp.arange(length, dtype=jnp.int32)[None]
     table = positions.clone(parent=None, name=None).apply({}, zeros, at, grid, method="add")[0]
     return {"positions": table} if np.any(table) else {}

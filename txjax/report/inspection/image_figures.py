@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from txjax.nn import Grid
-from txjax.report.inspection.findings import Chosen, Seen
+from txjax.report.inspection.findings import Chosen, Inspection
 from txjax.report.inspection.style import over_image, panels
 
 FRAME = "#2563d9"  # of the query
@@ -18,15 +18,17 @@ def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
     return row[grid.prefix :].reshape(grid.rows, grid.columns)
 
 
-def attention_picture(seen: Seen, path: str, chosen: Chosen, query: tuple[float, float] | None) -> bytes:
+def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: tuple[float, float] | None) -> bytes:
     """One example's map of every chosen head over its picture: a row for each layer, a column for each head.
 
     Args:
       query: the place of the query, whose patch is framed.
     """
     layers, heads = chosen
-    queries = seen.attentions[path].queries.grid
-    grid, image, weights = seen.attentions[path].keys.grid, seen.example.image, seen.kept[path].weights
+    queries = inspection.attentions[path].queries.grid
+    grid = inspection.attentions[path].keys.grid
+    image = inspection.example.image
+    weights = inspection.kept[path].weights
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
@@ -40,11 +42,13 @@ def attention_picture(seen: Seen, path: str, chosen: Chosen, query: tuple[float,
     of = "all tokens of the text, in the mean"
     if queries is not None:
         of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
-    title = f"{seen.example.title}: attention of {of}"
+    title = f"{inspection.example.title}: attention of {of}"
     return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
 
 
-def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, names: Sequence[str] | None) -> bytes:
+def overview(
+    inspections: Sequence[Inspection], rollouts: str | None, method: str | None, names: Sequence[str] | None
+) -> bytes:
     """All examples: the picture, attention rollout and class activation.
 
     Args:
@@ -54,19 +58,19 @@ def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, nam
     """
     rows = ["image", *(["rollout"] if rollouts else []), *([method.split()[0]] if method else [])]
     columns = []
-    for each in seen:
-        title = each.example.title.replace(" (", "\n").rstrip(")")
-        if method and each.activation is not None:
-            found = int(np.argmax(each.activation.logits[0]))
-            title += f"\npredicted {names[found] if names else found}"
+    for inspection in inspections:
+        title = inspection.example.title.replace(" (", "\n").rstrip(")")
+        if method and inspection.activation is not None:
+            predicted = int(np.argmax(inspection.activation.logits[0]))
+            title += f"\npredicted {names[predicted] if names else predicted}"
         columns.append(title)
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        image, heat = seen[j].example.image, None
+        image, heat = inspections[j].example.image, None
         assert image is not None
         if rows[i] == "rollout":
-            heat = rolled_out(seen[j], str(rollouts))
-        elif i and (activation := seen[j].activation) is not None:
+            heat = rolled_out(inspections[j], str(rollouts))
+        elif i and (activation := inspections[j].activation) is not None:
             heat = np.asarray(activation.maps[0])
         over_image(axes, image, heat, 0.0 if heat is None else float(heat.min()))
 
@@ -83,9 +87,9 @@ def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, nam
     )
 
 
-def rolled_out(seen: Seen, path: str) -> np.ndarray:
+def rolled_out(inspection: Inspection, path: str) -> np.ndarray:
     """The rollout to the class token, or without one in the mean over the patches, as [rows columns]."""
-    grid, through = seen.attentions[path].keys.grid, seen.kept[path].rollout
+    grid, through = inspection.attentions[path].keys.grid, inspection.kept[path].rollout
     assert grid is not None and through is not None
     whole = np.asarray(through[0])
     return patches(whole[0] if grid.prefix else whole.mean(0), grid)

@@ -10,7 +10,7 @@ import numpy as np
 from txjax.nn import Grid
 from txjax.report.inspection import image_figures, text_figures
 from txjax.report.inspection.depth_figures import distance_picture
-from txjax.report.inspection.findings import SHOWN, Findings, Seen
+from txjax.report.inspection.findings import SHOWN, Findings, Inspection
 from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
 from txjax.report.inspection.style import short
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
@@ -50,29 +50,29 @@ def inspect_page(
     return render("inspect.html", visible(title), visible(subtitle), sections=sections, notes=notes, tokens=tokens)
 
 
-def pictures_of(found: Findings, model: Any, params: PyTree, names: Sequence[str] | None) -> list[Picture]:
+def pictures_of(findings: Findings, model: Any, params: PyTree, names: Sequence[str] | None) -> list[Picture]:
     """All pictures. `names`: of the classes."""
-    parts = _overviews(found, names), _maps(found), _distances(found), _weights(found, model, params)
+    parts = _overviews(findings, names), _maps(findings), _distances(findings), _weights(findings, model, params)
     return [picture for part in parts for picture in part]
 
 
-def _overviews(found: Findings, names: Sequence[str] | None) -> Iterator[Picture]:
-    seen = [each for each in found.seen[:SHOWN] if each.example.image is not None]
-    if not seen:
+def _overviews(findings: Findings, names: Sequence[str] | None) -> Iterator[Picture]:
+    inspections = [inspection for inspection in findings.inspections[:SHOWN] if inspection.example.image is not None]
+    if not inspections:
         return
-    paths = [path for path, kept in seen[0].kept.items() if kept.rollout is not None]
-    path = next((path for path in paths if seen[0].attentions[path].keys.grid is not None), None)
-    if path is None and found.method is None:
+    paths = [path for path, kept in inspections[0].kept.items() if kept.rollout is not None]
+    path = next((path for path in paths if inspections[0].attentions[path].keys.grid is not None), None)
+    if path is None and findings.method is None:
         return
     parts = [
         "Attention rollout (Abnar and Zuidema 2020) to the class token, or to the mean of all patches." if path else "",
-        _METHODS[found.method.split()[0]] if found.method else "",
+        _METHODS[findings.method.split()[0]] if findings.method else "",
     ]
     caption = " ".join(part for part in parts if part)
-    if found.method and "before" in found.method:
+    if findings.method and "before" in findings.method:
         caption += " The features are the last layer's input."
     caption += " Colours are from the map's smallest to its largest value."
-    yield Picture("overview", "Examples", caption, image_figures.overview(seen, path, found.method, names))
+    yield Picture("overview", "Examples", caption, image_figures.overview(inspections, path, findings.method, names))
 
 
 _METHODS = {
@@ -81,35 +81,37 @@ _METHODS = {
 }
 
 
-def _maps(found: Findings) -> Iterator[Picture]:
-    for number, seen in enumerate(found.seen[:SHOWN]):
-        for path in seen.kept:
-            own, name = seen.attentions[path], f"attention_{number}_{_file(path)}"
-            if own.between_texts:
-                rows = seen.kept[path].weights.shape[1]
+def _maps(findings: Findings) -> Iterator[Picture]:
+    for number, inspection in enumerate(findings.inspections[:SHOWN]):
+        for path in inspection.kept:
+            attention, name = inspection.attentions[path], f"attention_{number}_{_file(path)}"
+            if attention.between_texts:
+                rows = inspection.kept[path].weights.shape[1]
                 for row in range(rows):
-                    more, args = f"_{row}" if rows > 1 else "", (seen, path, found.chosen[path], row)
+                    more, args = f"_{row}" if rows > 1 else "", (inspection, path, findings.chosen[path], row)
                     caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
                     yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
                     yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
-            elif own.keys.grid is not None and seen.example.image is not None:
-                picture = image_figures.attention_picture(seen, path, found.chosen[path], found.query)
+            elif attention.keys.grid is not None and inspection.example.image is not None:
+                picture = image_figures.attention_picture(inspection, path, findings.chosen[path], findings.query)
                 caption = f"{path}: from 0 to the map's largest weight."
-                caption += " Patches outside the query's window have none." if own.windows and found.query else ""
+                caption += (
+                    " Patches outside the query's window have none." if attention.windows and findings.query else ""
+                )
                 yield Picture(name, "Attention", caption, picture)
 
 
-def _distances(found: Findings) -> Iterator[Picture]:
+def _distances(findings: Findings) -> Iterator[Picture]:
     by_name: dict[str, dict[str, Any]] = {}
-    for path, rows in found.distances().items():
-        by_name.setdefault(found.seen[0].attentions[path].queries.name, {})[path] = rows
+    for path, rows in findings.distances().items():
+        by_name.setdefault(findings.inspections[0].attentions[path].queries.name, {})[path] = rows
     for name, distances in by_name.items():
-        unit, image = "tokens", found.seen[0].example.image
+        unit, image = "tokens", findings.inspections[0].example.image
         if name == "image" and image is not None:
             unit = "pixels"
-            grids = {path: found.seen[0].attentions[path].queries.grid for path in distances}
+            grids = {path: findings.inspections[0].attentions[path].queries.grid for path in distances}
             distances = {path: rows * image.shape[1] / _columns(grids[path]) for path, rows in distances.items()}
-        caption = f"How far heads look, over {len(found.seen)} examples (Dosovitskiy et al. 2021, figure 7)."
+        caption = f"How far heads look, over {len(findings.inspections)} examples (Dosovitskiy et al. 2021, figure 7)."
         more = "" if len(by_name) == 1 else f"_{name}"
         yield Picture(f"distance{more}", "Attention distance", caption, distance_picture(distances, unit))
 
@@ -119,10 +121,10 @@ def _columns(grid: Grid | None) -> int:
     return grid.columns
 
 
-def _weights(found: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
-    seen = found.seen[0]
-    inputs, image = seen.example.inputs, seen.example.image
-    lengths, grids = _lengths(seen)
+def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
+    inspection = findings.inspections[0]
+    inputs, image = inspection.example.inputs, inspection.example.image
+    lengths, grids = _lengths(inspection)
     name = "image" if image is not None else "tokens"
     length = lengths.get(name, inputs[name].shape[1] if name in inputs and name != "image" else 0)
     if length:
@@ -158,15 +160,15 @@ def _filters(path: str, kernels: Any) -> Picture:
     return Picture("filters", "First projection", f"Kernels of {path}, each scaled to its own range.", picture)
 
 
-def _lengths(seen: Seen) -> tuple[dict[str, int], dict[str, Grid]]:
+def _lengths(inspection: Inspection) -> tuple[dict[str, int], dict[str, Grid]]:
     """Tokens and grids by name of the input, and by the first name of an attention's path (of a stage, an encoder)."""
     lengths: dict[str, int] = {}
     grids: dict[str, Grid] = {}
-    for path, own in seen.attentions.items():
-        for key in (own.queries.name, path.split("/")[0]):
-            lengths.setdefault(key, own.queries.length)
-            if own.queries.grid is not None:
-                grids.setdefault(key, own.queries.grid)
+    for path, attention in inspection.attentions.items():
+        for key in (attention.queries.name, path.split("/")[0]):
+            lengths.setdefault(key, attention.queries.length)
+            if attention.queries.grid is not None:
+                grids.setdefault(key, attention.queries.grid)
     return lengths, grids
 
 

@@ -50,7 +50,9 @@ def panels(
         figure.text(0.06 / width, 1 - 0.08 / height, title, va="top", fontsize=10, fontweight="bold", color=LIGHT.ink)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
-                x, y, side = left + j * inches, height - above - (i + 1) * inches + gap, inches - gap
+                x = left + j * inches
+                y = height - above - (i + 1) * inches + gap
+                side = inches - gap
                 axes = figure.add_axes((x / width, y / height, side / width, side / height))
                 axes.set_xticks([])
                 axes.set_yticks([])

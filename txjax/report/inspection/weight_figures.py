@@ -21,7 +21,7 @@ def similarity_picture(cosines: Float[np.ndarray, "L L"], grid: Grid | None, nam
     if grid is None:
         return _matrix(cosines, name)
     patches = cosines[grid.prefix :, grid.prefix :].reshape(*grid[:2], *grid[:2])
-    rows, columns = (_spread(size) for size in grid[:2])
+    rows, columns = (_spread_numbers(size) for size in grid[:2])
 
     def draw(axes: Axes, i: int, j: int) -> None:
         axes.imshow(patches[rows[i], columns[j]], cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
@@ -34,7 +34,7 @@ def _matrix(cosines: Float[np.ndarray, "L L"], name: str) -> bytes:
     with rc_context(WORDS):
         figure = Figure(figsize=(4.6, 4), dpi=DPI, facecolor=LIGHT.paper, layout="constrained")
         axes = figure.subplots()
-        drawn = axes.imshow(cosines, cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
+        image = axes.imshow(cosines, cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
         axes.set_title(
             "Similarity of position embeddings" + ("" if name == "positions" else f" ({name})"),
             loc="left",
@@ -45,7 +45,7 @@ def _matrix(cosines: Float[np.ndarray, "L L"], name: str) -> bytes:
         axes.set_ylabel("position", fontsize=9, color=LIGHT.faint)
         axes.tick_params(colors=LIGHT.faint, labelsize=8, length=0)
         axes.spines[:].set_visible(False)
-        bar = figure.colorbar(drawn, shrink=0.8)
+        bar = figure.colorbar(image, shrink=0.8)
         bar.outline.set_visible(False)  # type: ignore[operator]
         bar.set_label("cosine", fontsize=9, color=LIGHT.faint)
         bar.ax.tick_params(colors=LIGHT.faint, labelsize=8, length=0)
@@ -72,5 +72,5 @@ def filters_picture(filters: Float[np.ndarray, "F h w C"], title: str, names: li
     return panels([""] * rows, [""] * min(COLUMNS, len(shown)), draw, 1.0, title, gap=0.24)
 
 
-def _spread(size: int) -> list[int]:
+def _spread_numbers(size: int) -> list[int]:
     return list(range(size)) if size <= MOST else [i * (size - 1) // (MOST - 1) for i in range(MOST)]

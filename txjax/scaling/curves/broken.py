@@ -21,9 +21,9 @@ class Broken(Curve):
     def __init__(self, role: str, breaks: int):
         self.role, self.breaks = role, breaks
         self.needs = (role,)
-        each = [(f"c{i}", f"d{i}", f"f{i}") for i in range(1, breaks + 1)]
-        self.parameters = ("E", "b", "c0", *(name for names in each for name in names))
-        self.positive = ("E", "b", *(name for names in each for name in names[1:]))
+        break_names = [(f"c{i}", f"d{i}", f"f{i}") for i in range(1, breaks + 1)]
+        self.parameters = ("E", "b", "c0", *(name for names in break_names for name in names))
+        self.positive = ("E", "b", *(name for names in break_names for name in names[1:]))
 
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
         e, b, c0 = theta[:3]
@@ -45,8 +45,8 @@ class Broken(Curve):
         exponents = (0.0, 0.05, 0.1, 0.2, 0.4)
         for c0, *changes in grid(exponents, *[(-0.2, 0.1, 0.3, 0.6)] * self.breaks):
             for where in _increasing(positions, self.breaks):
-                each = [v for c, d in zip(changes, where, strict=True) for v in (c, d, np.log(0.3))]
-                theta = np.array([-np.inf, 0.0, c0, *each])
+                break_values = [v for c, d in zip(changes, where, strict=True) for v in (c, d, np.log(0.3))]
+                theta = np.array([-np.inf, 0.0, c0, *break_values])
                 shape = np.exp(self.log_loss(theta, points)[0])
                 theta[:2] = coefficients(np.column_stack([np.ones_like(x), shape]), loss)
                 yield theta

@@ -82,5 +82,5 @@ def coefficients(terms: np.ndarray, loss: np.ndarray) -> np.ndarray:
     The variable projection of a sum of terms whose exponents are given (Golub and Pereyra 1973).
     """
     sizes = terms.max(axis=0)
-    found, _ = nnls(terms / sizes / loss[:, None], np.ones_like(loss))
-    return np.log(np.maximum(found, _LEAST * loss.min())) - np.log(sizes)
+    scaled, _ = nnls(terms / sizes / loss[:, None], np.ones_like(loss))
+    return np.log(np.maximum(scaled, _LEAST * loss.min())) - np.log(sizes)

@@ -46,12 +46,12 @@ class DataConstrained(Curve):
         slopes *= by_own[:, None]
         slopes[:, 6] += by_rn
         value, share = sum_of_exponentials(np.stack([np.full_like(n, e), a - alpha * worth_n, b - beta * worth_d], -1))
-        found = -alpha * share[:, 1:2] * slopes
-        found[:, :3] += share
-        found[:, 3] -= share[:, 1] * alpha * worth_n
-        found[:, 4] -= share[:, 2] * beta * worth_d
-        found[:, 5] -= beta * share[:, 2] * by_rd
-        return value, found
+        gradient = -alpha * share[:, 1:2] * slopes
+        gradient[:, :3] += share
+        gradient[:, 3] -= share[:, 1] * alpha * worth_n
+        gradient[:, 4] -= share[:, 2] * beta * worth_d
+        gradient[:, 5] -= beta * share[:, 2] * by_rd
+        return value, gradient
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
         bases = list(Parametric().starts(points))
@@ -62,16 +62,16 @@ class DataConstrained(Curve):
             yield np.array([*base[:3], *np.log(base[3:]), np.log(rd), np.log(rn)])  # type: ignore[index]
 
 
-def _worth(x: np.ndarray, own: np.ndarray, log_scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _worth(x: np.ndarray, unique: np.ndarray, log_scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """log of U + U R* (1 - exp(-R / R*)) with R = X / U - 1, and its derivatives by log U and log R*.
 
     Args:
       x: log X [n].
-      own: log U [n], at most log X.
+      unique: log U [n], at most log X.
       log_scale: log R*.
     """
     scale = np.exp(np.clip(log_scale, -FAR, FAR))
-    times = np.exp(-np.maximum(own - x, _LEAST_UNIQUE))  # X / U
+    times = np.exp(-np.maximum(unique - x, _LEAST_UNIQUE))  # X / U
     decay = np.exp(-(times - 1) / scale)
     worth = 1 - scale * np.expm1(-(times - 1) / scale)
-    return own + np.log(worth), 1 - decay * times / worth, (worth - 1 - decay * (times - 1)) / worth
+    return unique + np.log(worth), 1 - decay * times / worth, (worth - 1 - decay * (times - 1)) / worth

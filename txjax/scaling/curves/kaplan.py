@@ -50,7 +50,9 @@ class Kaplan(Curve):
         return ad * total, np.column_stack([share[:, 0] * an, ad * share[:, 1], by_ratio, ad * total - by_ratio])
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
-        n, d, y = np.log(points["params"]), np.log(points["tokens"]), np.log(points["loss"])
+        n = np.log(points["params"])
+        d = np.log(points["tokens"])
+        y = np.log(points["loss"])
         for an, ad in grid((0.03, 0.08, 0.2, 0.4), (0.03, 0.1, 0.2, 0.4)):
             for half in (0.3, 0.7):  # of the loss to the power 1 / alpha_D: N's share
                 nc = np.mean(y) / an + np.mean(n) + ad / an * np.log(half)

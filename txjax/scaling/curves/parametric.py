@@ -40,6 +40,7 @@ class Parametric(Curve):
         values = [parameters[name] for name in ("A", "B", "alpha", "beta")]
         if min(values) <= 0:
             return None
-        (log_a, log_b, log_alpha, log_beta), (alpha, beta) = np.log(values), values[2:]
+        log_a, log_b, log_alpha, log_beta = np.log(values)
+        alpha, beta = values[2:]
         log_g = (log_alpha + log_a - log_beta - log_b) / (alpha + beta)
         return best_run(log_g + beta / (alpha + beta) * np.log(flops / 6), flops)

@@ -20,10 +20,10 @@ import numpy as np
 from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
-from txjax.data.loading.buckets import Cut
+from txjax.data.loading.buckets import TrimmableSource
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import is_multiprocess
-from txjax.experiment import Experiment, resolved
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.train.check import check, check_layout
 from txjax.train.interval import Index, stacked
 from txjax.train.population.recorders import Recorders
@@ -35,7 +35,7 @@ from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
 from txjax.train.state.init_from import InitSource
-from txjax.train.state.state import build_layout, variables
+from txjax.train.state.state import build_layout, model_variables
 from txjax.train.step import Step, make_step
 from txjax.train.trainer import HostBatch, Trainer
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
@@ -77,7 +77,7 @@ def train_together(
     """
     assert len(experiments) == len(workdirs) > 0
     backend.prepare()
-    experiments = [in_steps(resolved(experiment)) for experiment in experiments]
+    experiments = [in_steps(with_default_eval_data(experiment)) for experiment in experiments]
     if is_multiprocess():
         raise UserError("--process_count", "one process where points train together")
     for experiment in experiments[1:]:
@@ -114,7 +114,7 @@ class Population(Trainer):
         self.experiments = [run.experiment for run in runs]
         mesh, built = self.experiment.mesh, self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
-        if any(isinstance(run.source, Cut) and not run.source.whole for run in runs):
+        if any(isinstance(run.source, TrimmableSource) and not run.source.whole for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
         self.sources = {id(run.source): run.source for run in runs}
         orders = [(id(run.source), run.experiment.seed) for run in runs]
@@ -129,9 +129,9 @@ class Population(Trainer):
         self.own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
         inner = build_layout(self.own, built, self.layout)
         self.whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
-        self.batch_sharding = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
+        self.batch_sharding = inner.batch if self.shared else sharding.stack_shardings(AXIS, inner.batch, mesh)
         values = traced_values([self.experiments[i] for i in self.padded])
-        self.rows = jax.tree.map(lambda _: sharding.stacked(AXIS, inner.abstract.step.sharding, mesh), values)
+        self.rows = jax.tree.map(lambda _: sharding.stack_shardings(AXIS, inner.abstract.step.sharding, mesh), values)
         self.values = jax.device_put(values, self.rows)
         with jax.transfer_guard("allow"):
             self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(runs))]
@@ -142,7 +142,7 @@ class Population(Trainer):
         """Builds the step. `frozen`: the axis of the members in frozen parameters; None if these are there once."""
         mesh, built = self.experiment.mesh, self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
-        every = sharding.stacked(AXIS, self.whole, mesh)
+        every = sharding.stack_shardings(AXIS, self.whole, mesh)
         self.shardings = every if frozen == 0 else dataclasses.replace(every, frozen=self.whole.frozen)
         axes = TrainState(step=0, params=0, frozen=frozen, model_state=0, opt_state=0, skipped=0, ema=0)  # type: ignore[arg-type]
 
@@ -156,7 +156,7 @@ class Population(Trainer):
             return one if frozen == 0 else dataclasses.replace(one, frozen=state.frozen)
 
         all_steps = backend.jit(
-            sharding.each(step, AXIS, (0, axes, None if self.shared else 0), (axes, 0)),
+            sharding.vmap_shards(step, AXIS, (0, axes, None if self.shared else 0), (axes, 0)),
             in_shardings=(self.rows, self.shardings, self.batch_sharding),
             out_shardings=(self.shardings, None),
             donate_argnums=1,
@@ -196,7 +196,9 @@ class Population(Trainer):
             return build_layout(mine, built, self.layout).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
-        self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.shardings)(self.values)
+        self.state = backend.jit_once(sharding.vmap_shards(draw, AXIS), numbers, out_shardings=self.shardings)(
+            self.values
+        )
 
     def _stack(self, states: Iterable[TrainState]) -> None:
         """Joins the states of all members, and builds the step for what they share."""
@@ -250,7 +252,7 @@ class Population(Trainer):
     def evaluate(self, name: str, step: int) -> None:
         for i, recorder in self.recorder.going:
             if recorder.row:  # the others were evaluated before the run was stopped
-                recorder.evaluate(name, variables(self.state_of(i)), step)
+                recorder.evaluate(name, model_variables(self.state_of(i)), step)
 
     def members(self) -> list[tuple[Index, RunRecorder]]:
         return [*self.recorder.going]
@@ -289,7 +291,7 @@ def _newest_of_all(stores: Sequence[Store]) -> int | None:
         store.clean()
     found = [store.steps() for store in stores]
     for step in sorted(set.intersection(*map(set, found)), reverse=True):
-        if all([store.sound(step) for store in stores]):
+        if all([store.verify_step(step) for store in stores]):
             return step
     if any(found):
         saved = "; ".join(f"{store.folder.parent.name}: {steps}" for store, steps in zip(stores, found, strict=True))

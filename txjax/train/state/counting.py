@@ -10,7 +10,7 @@ from flax.core import meta
 from txjax import sharding
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
-from txjax.flops import count, pruned
+from txjax.flops import count, prune_function
 from txjax.nn import parameter_sizes
 from txjax.train.state.state import Layout, abstract_variables, batch_spec
 from txjax.train.state.subtrees import merge, pick
@@ -88,4 +88,4 @@ def flops_per_step(
     with sharding.no_mesh():  # a pipeline's idle stages compute what is thrown away: it doesn't count
         if not frozen:
             return 3 * count(forward, params, others, spec)
-        return count(pruned(jax.grad(forward)), params, others, spec)
+        return count(prune_function(jax.grad(forward)), params, others, spec)

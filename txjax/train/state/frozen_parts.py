@@ -10,7 +10,7 @@ from txjax.nn import stored_parts
 from txjax.objectives import Objective
 from txjax.train.state.state import abstract_variables
 from txjax.transfer.match import Row
-from txjax.transfer.origin import FIELD, under
+from txjax.transfer.origin import FIELD, is_under
 from txjax.tree import walk
 from txjax.types import UserError, flat_paths
 
@@ -36,7 +36,7 @@ def check_frozen(experiment: Experiment) -> None:
             raise UserError("config.optimizer.groups", f"groups that freeze {kernel}", f"{path} trained", hint=hint)
     for path in params:
         for prefix in prefixes:
-            if under(path, prefix) and trained(path):
+            if is_under(path, prefix) and trained(path):
                 hint = f'groups=train_all_but("{prefix}/.*") is a way'
                 expected = f"groups that freeze {prefix}/, which the objective doesn't train"
                 raise UserError("config.optimizer.groups", expected, f"{path} trained", hint=hint)
@@ -52,7 +52,7 @@ def check_given(experiment: Experiment, rows: list[Row]) -> None:
         if not rows:
             log.warning("%s names no run: %s/ is random, and nothing trains it", FIELD, prefix)
         for row in rows:
-            if row.action == "new" and under(row.path, prefix):
+            if row.action == "new" and is_under(row.path, prefix):
                 expected = f"an origin that gives all of {prefix}/, such as From(run=WORKDIR, here={prefix!r})"
                 raise UserError(FIELD, expected, f"none for {row.path}")
 

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.checkpoint import Store, is_step, split
 from txjax.checkpoint.finite import check_finite
-from txjax.checkpoint.origins import Origin, unchanged, verify
+from txjax.checkpoint.origins import Origin, unchanged_origins, verify
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment
 from txjax.io import digest
@@ -101,7 +101,7 @@ class InitSource:
             for at, there, row in ours:
                 drawn[at] = found.pop(there.at)
                 if row.resizes:
-                    drawn[at] = jax.jit(row.resized, out_shardings=layouts[at].sharding)(drawn[at])
+                    drawn[at] = jax.jit(row.resize, out_shardings=layouts[at].sharding)(drawn[at])
         weights = jax.tree.unflatten(jax.tree.structure(_weights(state)), drawn.values())
         average = experiment.ema.begin(weights["params"]) if experiment.ema else {}
         return dataclasses.replace(state, **weights, ema=average)
@@ -116,7 +116,7 @@ class InitSource:
                 if row.here and row.there and row.source == i and row.action == "loaded"
                 if row.here.at.startswith("weights/frozen/")
             }
-            found += unchanged(each.workdir, each.store.record(each.step), each.digest, arrays)
+            found += unchanged_origins(each.workdir, each.store.record(each.step), each.digest, arrays)
         return found
 
     def show(self, workdir: Path) -> None:
@@ -208,7 +208,7 @@ def _step(field: str, origin: From) -> SourceStep:
         step = on_primary("the step to start from", chosen)
     except UserError as error:
         flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
-        raise error.inside(field, flag) from None
+        raise error.with_path(field, flag) from None
     return SourceStep(field, origin, store, step, digest.of_all(store.path(step)) or "")
 
 

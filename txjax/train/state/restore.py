@@ -5,7 +5,7 @@ from pathlib import Path
 from txjax.checkpoint import Store, split
 from txjax.distributed import on_primary
 from txjax.train.run.workdir import read_checkpoints
-from txjax.train.state.state import Layout, variables
+from txjax.train.state.state import Layout, model_variables
 from txjax.types import PyTree, TrainState
 
 
@@ -23,4 +23,4 @@ def load_variables(workdir: Path, which: str, layout: Layout) -> tuple[dict[str,
     store = Store(workdir, read_checkpoints(workdir))
     step = on_primary("the step to load", lambda: store.choose(which))
     weights = store.load(step, {"weights": split(layout.abstract)["weights"]})["weights"]
-    return variables(TrainState(**weights, step=None, opt_state=None, skipped=None)), step  # type: ignore[arg-type]
+    return model_variables(TrainState(**weights, step=None, opt_state=None, skipped=None)), step  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def batch_spec(data: Any, batch_size: int, place: NamedSharding | None = None) -
     return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype, sharding=place) for key, x in spec}
 
 
-def variables(state: TrainState) -> dict[str, PyTree]:
+def model_variables(state: TrainState) -> dict[str, PyTree]:
     """The state's model variables, as `model.apply` takes them: averages of weights where the run keeps them."""
     return {"params": merge(state.ema or state.params, state.frozen), **state.model_state}
 

@@ -97,7 +97,7 @@ PROMPTED = (arithmetic, copying, rules)  # tasks that need documents for prompts
 TASKS = (*PROMPTED, keywords, prose)
 
 
-def written() -> dict[str, str]:
+def file_contents() -> dict[str, str]:
     """The content of each file, by name."""
     files = {}
     for task in TASKS:
@@ -111,5 +111,5 @@ def written() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name, content in written().items():
+    for name, content in file_contents().items():
         Path(__file__).with_name(name).write_text(content, encoding="utf-8")

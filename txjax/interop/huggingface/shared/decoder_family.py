@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, given, watched
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Names, Rule, linear
 from txjax.models.text.decoder.decoder import Decoder
@@ -31,6 +31,7 @@ class DecoderFamily(Family):
     buffers: str
     ties: bool
     inputs = tuple(_INPUTS)
+    outputs = ("logits", "last_hidden_state")
     heads = ("lm_head", "score", "classifier", "qa_outputs")  # the modules of the heads of all classes
 
     def names(self, options: Options) -> Names:
@@ -59,5 +60,7 @@ class DecoderFamily(Family):
         return {"tokens": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
 
     def forward(self, model: Decoder, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        logits, seen = watched(model, variables, ("norm_final",), **given(inputs, _INPUTS))
-        return {"logits": logits.dense(), "last_hidden_state": seen["norm_final"]}
+        logits, intermediates = apply_with_intermediates(
+            model, variables, ("norm_final",), **select_inputs(inputs, _INPUTS)
+        )
+        return {"logits": logits.dense(), "last_hidden_state": intermediates["norm_final"]}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, given, watched
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, layer, linear, norm
 from txjax.interop.huggingface.shared.encoder_heads import HeadFormat
@@ -57,8 +57,13 @@ class Encoder(Family):
         return tuple(self.names_of_inputs)
 
     @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        names = [name for head in self.heads for name in head.output_names]
+        return tuple(dict.fromkeys(["last_hidden_state", *names]))
+
+    @property
     def architectures(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(self.named + each.ending for each in self.heads)
+        return tuple(self.named + head.ending for head in self.heads)
 
     def represents(self, model: Any) -> bool:
         return type(model) is self.of and type(model.positions) is self.position_kind
@@ -66,9 +71,11 @@ class Encoder(Family):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Bert:
         known = {key: value for key, value in options.values.items() if value is not None}
         options = options.with_values(self.defaults | known)
-        options.fixed(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
+        options.require(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
         ending = options.values["architectures"][0].removeprefix(self.named)
-        head = next(each for each in self.heads if each.reads(ending, tensors)).head(options, tensors)
+        head = next(head_format for head_format in self.heads if head_format.reads(ending, tensors)).head(
+            options, tensors
+        )
         return self.of(**self.fields(options), head=head)
 
     def fields(self, options: Options) -> dict[str, Any]:
@@ -88,7 +95,7 @@ class Encoder(Family):
             "norm": LayerNorm(eps=options.get("layer_norm_eps", 1.0)),
             "attention": self.attention(options),
             "mlp": MLP(hidden=hidden, activation=activation),
-            "dropout": options.agreed("hidden_dropout_prob", second or "hidden_dropout_prob", 0.0),
+            "dropout": options.shared_rate("hidden_dropout_prob", second or "hidden_dropout_prob", 0.0),
         }
 
     def positions(self, options: Options) -> Positions:
@@ -100,11 +107,11 @@ class Encoder(Family):
         return Attention(dropout=options.get("attention_probs_dropout_prob", 0.0))
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        found = self._format(model.head)
-        architecture = {"architectures": [self.named + found.ending], "tie_word_embeddings": True}
-        return found.config(model.head) | architecture | self.own(model)
+        head_format = self._format(model.head)
+        architecture = {"architectures": [self.named + head_format.ending], "tie_word_embeddings": True}
+        return head_format.config(model.head) | architecture | self.model_config(model)
 
-    def own(self, model: Bert) -> dict[str, Any]:
+    def model_config(self, model: Bert) -> dict[str, Any]:
         """The entries of config.json for the model's fields but the head; here under BERT's keys."""
         return {
             "vocab_size": model.vocab,
@@ -124,8 +131,8 @@ class Encoder(Family):
 
     def names(self, options: Options) -> Names:
         table = self.embeddings()[0]
-        copies = {copy: original for each in self.heads for copy, original in each.copies(table).items()}
-        modules = {rule.theirs.rpartition(".")[0] for each in self.heads for rule in each.rules(None)}
+        copies = {copy: original for head in self.heads for copy, original in head.copies(table).items()}
+        modules = {rule.hf_name.rpartition(".")[0] for head in self.heads for rule in head.rules(None)}
         return Names(f"{self.base}.", copies, r"position_ids$", heads=modules | {*self.other_modules})
 
     def embeddings(self) -> tuple[str, str]:
@@ -165,20 +172,22 @@ class Encoder(Family):
 
     def arguments(self, model: Any, inputs: Inputs) -> dict[str, Any]:
         """The model's arguments."""
-        return given(inputs, self.names_of_inputs)
+        return select_inputs(inputs, self.names_of_inputs)
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """The outputs; inputs of multiple choice are [B O L] for O choices, and the logits [B O]."""
         rows = {name: x.reshape(-1, x.shape[-1]) for name, x in inputs.items()}
-        output, seen = watched(model, variables, ("layers",), **self.arguments(model, rows))
-        outputs = {"last_hidden_state": seen["layers"]} | self._format(model.head).outputs(output)
+        output, intermediates = apply_with_intermediates(model, variables, ("layers",), **self.arguments(model, rows))
+        outputs = {"last_hidden_state": intermediates["layers"]} | self._format(model.head).outputs(output)
         texts = inputs["input_ids"].shape[:-1]
         return outputs if len(texts) == 1 else outputs | {"logits": outputs["logits"].reshape(texts)}
 
     def _format(self, head: Head | None) -> HeadFormat:
         """The format of a head."""
-        if found := [each for each in self.heads if each.writes(head)]:
-            return found[0]
-        *names, last = dict.fromkeys(each.kind.__name__.replace("NoneType", "None") for each in self.heads)
+        if formats := [head_format for head_format in self.heads if head_format.writes(head)]:
+            return formats[0]
+        *names, last = dict.fromkeys(
+            head_format.kind.__name__.replace("NoneType", "None") for head_format in self.heads
+        )
         hint = f"Hugging Face's {self.model_type} has no other"
         raise UserError("config.model.head", f"{', '.join(names)} or {last}", head, hint=hint)

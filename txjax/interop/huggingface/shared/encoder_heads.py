@@ -23,9 +23,13 @@ class HeadFormat:
     Attributes:
       ending: of the class's name.
       kind: the class of our head.
+      txjax_head: our head in Markdown, for docs/interop.md.
+      output_names: the names of its outputs.
     """
 
     kind: ClassVar[type]
+    txjax_head: ClassVar[str]
+    output_names: ClassVar[tuple[str, ...]] = ("logits",)
     ending: str
 
     def reads(self, ending: str, tensors: Tensors) -> bool:
@@ -62,6 +66,8 @@ class Alone(HeadFormat):
     """An encoder without a head."""
 
     kind = type(None)
+    txjax_head = "None"
+    output_names = ()
     ending: str = "Model"
 
     def rules(self, head: Any) -> list[Rule]:
@@ -80,6 +86,8 @@ class Features(HeadFormat):
     """
 
     kind = Pooled
+    txjax_head = "`Pooled(Pooler())`"
+    output_names = ("pooler_output",)
     ending: str = "Model"
     pooler: str
 
@@ -104,6 +112,7 @@ class Texts(HeadFormat):
     """
 
     kind = Classes
+    txjax_head = "`Classes(n, Pooler(activation=...))`"
     ending: str = "ForSequenceClassification"
     pooler: str
     out: str = "classifier"
@@ -132,6 +141,7 @@ class Tokens(HeadFormat):
     """Classes of tokens."""
 
     kind = TokenClasses
+    txjax_head = "`TokenClasses(n)`"
     ending: str = "ForTokenClassification"
 
     def head(self, options: Options, tensors: Tensors) -> Head:
@@ -149,6 +159,8 @@ class Spans(HeadFormat):
     """The first and the last token of an answer."""
 
     kind = StartEnd
+    txjax_head = "`StartEnd()`"
+    output_names = ("start_logits", "end_logits")
     ending: str = "ForQuestionAnswering"
 
     def rules(self, head: Any) -> list[Rule]:

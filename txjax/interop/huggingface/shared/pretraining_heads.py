@@ -8,13 +8,13 @@ from typing import Any
 import jax
 
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.rules import Form, Rule, linear, norm
+from txjax.interop.huggingface.rules import Rule, TensorLayout, linear, norm
 from txjax.interop.huggingface.shared.encoder_heads import HeadFormat, Tensors
 from txjax.nn import Head, MaskedTokens, NextSentence, PlainMaskedTokens, ReplacedTokens
 
 # The class "the second sentence follows" is the first one there and the last one here.
-_REVERSED = Form(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
-_REVERSED_BIAS = Form(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
+_REVERSED = TensorLayout(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
+_REVERSED_BIAS = TensorLayout(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class Masked(HeadFormat):
     """
 
     kind = MaskedTokens
+    txjax_head = "`MaskedTokens()`"
     ending: str = "ForMaskedLM"
     transform: str
     norm: str
@@ -36,7 +37,7 @@ class Masked(HeadFormat):
     activation: str | None = None
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(tie_word_embeddings=True)
+        options.require(tie_word_embeddings=True)
         if self.activation and options.activation("hidden_act", self.activation) != self.activation:
             expected = f"{self.activation!r}, that of the reference's head"
             raise options.refuse("hidden_act", expected, options.values["hidden_act"])
@@ -47,8 +48,8 @@ class Masked(HeadFormat):
         return [*linear(self.transform, "transform"), *norm(self.norm, "norm_transform"), bias]
 
     def copies(self, table: str) -> dict[str, str]:
-        own = f"{self.decoder}.bias"
-        return {f"{self.decoder}.weight": table} | ({} if own == self.bias else {own: self.bias})
+        decoder_bias = f"{self.decoder}.bias"
+        return {f"{self.decoder}.weight": table} | ({} if decoder_bias == self.bias else {decoder_bias: self.bias})
 
     def outputs(self, output: Any) -> dict[str, jax.Array]:
         return {"logits": output[0].dense()}
@@ -63,10 +64,15 @@ class MaskedInPairs(Masked):
       output: their name among the outputs.
     """
 
+    txjax_head = "`MaskedTokens(next_sentence=NextSentence())`"
     ending: str = "ForPreTraining"
     pooler: str
     pairs: str
     output: str = "seq_relationship_logits"
+
+    @property
+    def output_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("logits", "prediction_logits", self.output)
 
     def reads(self, ending: str, tensors: Tensors) -> bool:
         old = ending == Masked.ending and f"{self.pairs}.weight" in tensors
@@ -101,11 +107,12 @@ class PlainMasked(HeadFormat):
     """
 
     kind = PlainMaskedTokens
+    txjax_head = "`PlainMaskedTokens()`"
     ending: str = "WithLMHeadModel"
     decoder: str
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(asm=False, tie_word_embeddings=True)
+        options.require(asm=False, tie_word_embeddings=True)
         return PlainMaskedTokens()
 
     def rules(self, head: Any) -> list[Rule]:
@@ -127,6 +134,7 @@ class Replaced(HeadFormat):
     """
 
     kind = ReplacedTokens
+    txjax_head = "`ReplacedTokens()`"
     ending: str = "ForPreTraining"
     transform: str
     out: str

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, given, watched
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
@@ -32,6 +32,7 @@ class EncoderDecoderFamily(Family):
 
     positions: type[Positions]
     inputs = tuple(_INPUTS)
+    outputs = ("logits", "encoder_last_hidden_state")
 
     def matches(self, model: Any) -> bool:
         return isinstance(model, EncoderDecoder) and isinstance(model.positions, self.positions)
@@ -40,14 +41,16 @@ class EncoderDecoderFamily(Family):
         return {name: jax.ShapeDtypeStruct((1, 1), jnp.int32) for name in ("tokens", "source_tokens")}
 
     def forward(self, model: EncoderDecoder, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        logits, seen = watched(model, variables, ("encoder",), **given(inputs, _INPUTS, required=2))
-        return {"logits": logits.dense(), "encoder_last_hidden_state": seen["encoder"]}
+        logits, intermediates = apply_with_intermediates(
+            model, variables, ("encoder",), **select_inputs(inputs, _INPUTS, required=2)
+        )
+        return {"logits": logits.dense(), "encoder_last_hidden_state": intermediates["encoder"]}
 
 
 def attentions(model: TwoStacks) -> dict[str, dict[str, Attention]]:
     """The attentions of a layer of each stack, in their order, by the names of their parameters."""
-    own = {"attention": model.only_attention}
-    return {"encoder": own, "decoder": own | {"cross": model.cross}}
+    self_attention = {"attention": model.only_attention}
+    return {"encoder": self_attention, "decoder": self_attention | {"cross": model.cross}}
 
 
 def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
@@ -56,17 +59,17 @@ def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
     Args:
       inside: the attentions of a layer by stack, as `attentions` gives them.
     """
-    found = []
-    for side, own in inside.items():
+    layer_rules = []
+    for side, side_attentions in inside.items():
         here, ours = f"model.{side}.layers.{{}}", f"{side}/layers/block"
-        for name, attention in own.items():
+        for name, attention in side_attentions.items():
             theirs = f"{here}.{_ATTENTIONS[name]}"
-            found += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
-            found += norm(f"{theirs}_layer_norm", f"{ours}/norm_{name}")
-        found += linear(f"{here}.fc1", f"{ours}/mlp/up")
-        found += linear(f"{here}.fc2", f"{ours}/mlp/down")
-        found += norm(f"{here}.final_layer_norm", f"{ours}/norm_mlp")
-    return found
+            layer_rules += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
+            layer_rules += norm(f"{theirs}_layer_norm", f"{ours}/norm_{name}")
+        layer_rules += linear(f"{here}.fc1", f"{ours}/mlp/up")
+        layer_rules += linear(f"{here}.fc2", f"{ours}/mlp/down")
+        layer_rules += norm(f"{here}.final_layer_norm", f"{ours}/norm_mlp")
+    return layer_rules
 
 
 def sizes(options: Options, layers: int, heads: int, hidden: int, activation: str) -> dict[str, Any]:

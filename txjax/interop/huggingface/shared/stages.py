@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, given
+from txjax.interop.huggingface.family import Family, Inputs, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import Rule, linear
 from txjax.interop.huggingface.shared import patches
@@ -37,7 +37,7 @@ class Stages(Family):
 
     def forward(self, model: Hierarchical, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """`logits` of a classifier; without one `pooler_output`."""
-        image = patches.pixels(given(inputs, {"pixel_values": "image"})["image"])
+        image = patches.pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
         output = model.apply(variables, image)
         return {"logits" if isinstance(model.head, Classes) else "pooler_output": output}
 
@@ -48,7 +48,7 @@ class Stages(Family):
         weight = tensors.get(f"{self.linear}.weight")
         return Classes(1 if weight is None else weight.shape[0], pool)
 
-    def named(self, model: Hierarchical) -> dict[str, Any]:
+    def architecture_entries(self, model: Hierarchical) -> dict[str, Any]:
         """The entries of config.json for the architecture and its classes."""
         if isinstance(model.head, Classes):
             return {"architectures": [self.architectures[0]]} | labels(model.head.classes)
@@ -63,11 +63,11 @@ def stages(
     options: Options, widths: Sequence[int], heads: Sequence[int] | None = None, key: str = "depths"
 ) -> tuple[Stage, ...]:
     """The stages with these widths and heads. Raises UserError if there are other numbers of depths."""
-    found = numbers(options, key, [2, 2, 6, 2])
+    depths = numbers(options, key, [2, 2, 6, 2])
     heads = heads or [1] * len(widths)
-    if not len(found) == len(widths) == len(heads):
-        raise options.refuse(key, f"{len(widths)} numbers, one a stage", found)
-    return tuple(Stage(*sizes) for sizes in zip(widths, found, heads, strict=True))
+    if not len(depths) == len(widths) == len(heads):
+        raise options.refuse(key, f"{len(widths)} numbers, one a stage", depths)
+    return tuple(Stage(*sizes) for sizes in zip(widths, depths, heads, strict=True))
 
 
 def embeddings(options: Options, count: int, keys: tuple[str, str, str], kind: type[ConvEmbedding]) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def embeddings(options: Options, count: int, keys: tuple[str, str, str], kind: t
       keys: of the lists of sides, strides and padding.
     """
     usual = zip(keys, (7, 4, 2), (3, 2, 1), strict=True)
-    found = [numbers(options, key, [first, *[later] * (count - 1)]) for key, first, later in usual]
-    stem, *others = list(zip(*found, strict=False))[:count]
+    sizes_by_key = [numbers(options, key, [first, *[later] * (count - 1)]) for key, first, later in usual]
+    stem, *others = list(zip(*sizes_by_key, strict=False))[:count]
     if len(others) + 1 < count or len(set(others)) > 1:
-        raise options.refuse(keys[0], "one size, stride and padding for all stages but the first", found[0])
-    made = {"stem": stem, "downsample": (others or [stem])[0]}
-    return {name: kind(**dict(zip(_SIZES, sizes, strict=True))) for name, sizes in made.items()}
+        raise options.refuse(keys[0], "one size, stride and padding for all stages but the first", sizes_by_key[0])
+    parts = {"stem": stem, "downsample": (others or [stem])[0]}
+    return {name: kind(**dict(zip(_SIZES, sizes, strict=True))) for name, sizes in parts.items()}
 
 
 def embedded_by(model: Hierarchical, kind: type[ConvEmbedding]) -> bool:
@@ -92,14 +92,14 @@ def embedded_by(model: Hierarchical, kind: type[ConvEmbedding]) -> bool:
 
 def embedding_entries(model: Hierarchical, keys: tuple[str, str, str]) -> dict[str, list[int]]:
     """The entries of config.json for these embeddings, a list of one number a stage each."""
-    made = [model.stem, *[model.downsample] * (len(model.stages) - 1)]
-    return {key: [getattr(each, size) for each in made] for key, size in zip(keys, _SIZES, strict=True)}
+    embedding_parts = [model.stem, *[model.downsample] * (len(model.stages) - 1)]
+    return {key: [getattr(part, size) for part in embedding_parts] for key, size in zip(keys, _SIZES, strict=True)}
 
 
 def numbers(options: Options, key: str, default: list[int]) -> list[int]:
     """A list of integers of at least 1."""
     value = options.values.get(key, default)
-    if not isinstance(value, list) or not value or not all(type(each) is int and each > 0 for each in value):
+    if not isinstance(value, list) or not value or not all(type(number) is int and number > 0 for number in value):
         raise options.refuse(key, "a list of integers above 0", value)
     for size in value:
         options.check_limit(key, size)

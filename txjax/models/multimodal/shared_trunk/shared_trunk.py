@@ -27,7 +27,7 @@ class SharedTrunk(Transformer, kw_only=True):
       vocab: size of the vocabulary, V.
       patch: side P of a patch in pixels.
       tasks: the head of each task, by name.
-      task: the task of a call; `objectives.Several` sets it (`for_task`).
+      task: the task of a call; `objectives.MultiTask` sets it (`for_task`).
       positions: the position encoding of texts.
       image_positions: the position encoding added to patches.
     """
@@ -74,7 +74,7 @@ class SharedTrunk(Transformer, kw_only=True):
         """
         head = self.head
         if head is None:
-            hint = "the objective Several(...) sets it"
+            hint = "the objective MultiTask(...) sets it"
             raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", self.task, hint=hint)
         if tokens is None:
             assert image is not None, "an image or tokens"

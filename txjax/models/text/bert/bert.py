@@ -33,7 +33,7 @@ from txjax.types import UserError, config_field
 class Bert(Transformer, kw_only=True):
     """BERT (Devlin et al. 2019): each token sees all others of its segment; a head predicts the masked ones, or others.
 
-    RoBERTa, DistilBERT and ALBERT are other values of its fields (`models.text.presets`). With `languages` it is XLM
+    RoBERTa, DistilBERT and ALBERT are other values of its fields (`card.py`). With `languages` it is XLM
     (Lample and Conneau 2019): each token has a vector of its language, too.
 
     Parameters: `embed`, `embed_types`, `embed_languages`, `positions`, `norm_embed`, `embed_in`, `layers`, and those of

@@ -38,6 +38,7 @@ _TEXTS = Texts(pooler=_POOLER)
 class Albert(Encoder):
     model_type = "albert"
     named = "Albert"
+    txjax_model = "`Bert` with `embed_width=...`, `stack=Stack(groups=...)`"
     base = "albert"
     defaults = DEFAULTS | _XXLARGE
     heads = (
@@ -56,16 +57,16 @@ class Albert(Encoder):
         return type(model) is Model and None not in (model.embed_width, model.stack.groups)
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(inner_group_num=1)
+        options.require(inner_group_num=1)
         depth, groups = options.size("num_hidden_layers", 12), options.size("num_hidden_groups", 1)
         if depth % groups:
             raise options.refuse("num_hidden_groups", f"a divisor of num_hidden_layers = {depth}", groups)
         more = {"embed_width": options.size("embedding_size", 128), "stack": Stack(groups=groups)}
         return super().fields(options) | more
 
-    def own(self, model: Model) -> dict[str, Any]:
+    def model_config(self, model: Model) -> dict[str, Any]:
         shared = {"num_hidden_groups": model.stack.groups, "inner_group_num": 1}
-        return super().own(model) | {self.rate_of_classes: model.dropout} | shared
+        return super().model_config(model) | {self.rate_of_classes: model.dropout} | shared
 
     def layers(self, model: Model) -> list[Rule]:
         theirs, ours = "albert.encoder.albert_layer_groups.{}.albert_layers.0", "layers/block"

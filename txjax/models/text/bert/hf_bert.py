@@ -36,6 +36,7 @@ class Bert(Encoder):
     model_type = "bert"
     general = True
     named = "Bert"
+    txjax_model = "`Bert`"
     base = "bert"
     defaults = DEFAULTS | BASE | {"vocab_size": 30522}
     heads = (

@@ -19,6 +19,7 @@ _TEXTS = Texts(pooler="pre_classifier", activation="relu")
 class DistilBert(Encoder):
     model_type = "distilbert"
     named = "DistilBert"
+    txjax_model = "`Bert` with `types=None`"
     base = "distilbert"
     defaults = {
         "vocab_size": 30522,
@@ -51,7 +52,7 @@ class DistilBert(Encoder):
         return learned and not model.types and not XLM().matches(model)
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(sinusoidal_pos_embds=False)  # the files then have a table too, which is trained no further
+        options.require(sinusoidal_pos_embds=False)  # the files then have a table too, which is trained no further
         second = "seq_classif_dropout" if "SequenceClassification" in options.values["architectures"][0] else "dropout"
         return {
             "vocab": options.size("vocab_size", 1),
@@ -63,10 +64,10 @@ class DistilBert(Encoder):
             "norm": LayerNorm(eps=1e-12),
             "attention": Attention(dropout=options.get("attention_dropout", 0.0)),
             "mlp": MLP(hidden=options.size("hidden_dim", 1), activation=options.activation("activation", "gelu")),
-            "dropout": options.agreed("dropout", second, 0.0),
+            "dropout": options.shared_rate("dropout", second, 0.0),
         }
 
-    def own(self, model: Model) -> dict[str, Any]:
+    def model_config(self, model: Model) -> dict[str, Any]:
         return {
             "vocab_size": model.vocab,
             "max_position_embeddings": getattr(model.positions, "max_length", None),

@@ -26,6 +26,7 @@ class Roberta(Encoder):
     model_type = "roberta"
     position_kind = Counted
     named = "Roberta"
+    txjax_model = "`Bert` with `positions=Counted(...)`"
     base = "roberta"
     defaults = DEFAULTS | BASE | {"vocab_size": 50265, "pad_token_id": 1}
     heads = (
@@ -54,8 +55,8 @@ class Roberta(Encoder):
         found, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)
         return found._replace(renamed=_OF_CHOICES) if choices else found
 
-    def own(self, model: Model) -> dict[str, Any]:
-        return super().own(model) | {"pad_token_id": model.positions.first - 1}
+    def model_config(self, model: Model) -> dict[str, Any]:
+        return super().model_config(model) | {"pad_token_id": model.positions.first - 1}
 
     def arguments(self, model: Model, inputs: Inputs) -> dict[str, Any]:
         """The model's arguments: the reference counts the tokens that aren't the padding's, whatever the mask says."""

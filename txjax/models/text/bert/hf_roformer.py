@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.rules import Form, Rule
+from txjax.interop.huggingface.rules import Rule, TensorLayout
 from txjax.interop.huggingface.shared.encoder import INPUTS, Encoder
 from txjax.interop.huggingface.shared.encoder_heads import Alone, Spans, Texts, Tokens
 from txjax.interop.huggingface.shared.pretraining_heads import Masked
@@ -25,6 +25,7 @@ class RoFormer(Encoder):
     model_type = "roformer"
     position_kind = Rotary
     named = "RoFormer"
+    txjax_model = "`Bert` with `positions=Rotary()`"
     base = "roformer"
     defaults = DEFAULTS | BASE | {"vocab_size": 50000}
     heads = (
@@ -42,11 +43,11 @@ class RoFormer(Encoder):
         return type(model) is Model and type(model.positions) is Rotary
 
     def positions(self, options: Options) -> Positions:
-        options.fixed(rotary_value=False)
+        options.require(rotary_value=False)
         return Rotary()
 
-    def own(self, model: Model) -> dict[str, Any]:
-        return super().own(model) | {"max_position_embeddings": _POSITIONS, "rotary_value": False}
+    def model_config(self, model: Model) -> dict[str, Any]:
+        return super().model_config(model) | {"max_position_embeddings": _POSITIONS, "rotary_value": False}
 
     def tables(self, model: Model) -> list[Rule]:
         return self.types(model)
@@ -62,11 +63,11 @@ class RoFormer(Encoder):
 
 def _paired(rule: Rule) -> Rule:
     """The rule, with the channels of queries and keys in the order of their pairs."""
-    if rule.ours[0].split("/")[-2] not in ("query", "key"):
+    if rule.param_paths[0].split("/")[-2] not in ("query", "key"):
         return rule
     form = rule.form
     return rule._replace(
-        form=Form(
+        form=TensorLayout(
             lambda x: form.theirs(_reordered(x, 2, x.shape[-1] // 2)),
             lambda x, shape: _reordered(form.ours(x, shape), shape[-1] // 2, 2),
         )

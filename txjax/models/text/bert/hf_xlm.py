@@ -29,13 +29,14 @@ class _Summary(HeadFormat):
     """Classes of texts, from the first token as it is."""
 
     kind = Classes
+    txjax_head = "`Classes(n, FirstToken())`"
     ending: str = "ForSequenceClassification"
 
     def writes(self, head: Head | None) -> bool:
         return isinstance(head, Classes) and type(head.pool) is FirstToken
 
     def head(self, options: Options, tensors: Tensors) -> Head:
-        options.fixed(**_SUMMARY)
+        options.require(**_SUMMARY)
         return Classes(count("sequence_summary.summary", tensors), FirstToken())
 
     def config(self, head: Any) -> dict[str, Any]:
@@ -54,6 +55,7 @@ class XLM(Encoder):
 
     model_type = "xlm"
     named = "XLM"
+    txjax_model = "`Bert` with `types=None`, `languages=n` or None"
     base = "transformer"
     defaults = {
         "vocab_size": 30145,
@@ -78,7 +80,7 @@ class XLM(Encoder):
         return bool(model.languages) or _MASKED.writes(model.head) or (not model.types and _TEXTS.writes(model.head))
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(causal=False, is_encoder=True)
+        options.require(causal=False, is_encoder=True)
         width, languages = options.size("emb_dim", 1), options.size("n_langs", 1)
         return {
             "vocab": options.size("vocab_size", 1),
@@ -94,7 +96,7 @@ class XLM(Encoder):
             "dropout": options.get("dropout", 0.0),
         }
 
-    def own(self, model: Model) -> dict[str, Any]:
+    def model_config(self, model: Model) -> dict[str, Any]:
         if model.mlp.activation not in _ACTIVATIONS.values():
             raise UserError("config.model.mlp.activation", "gelu or relu, as XLM has", model.mlp.activation)
         return {

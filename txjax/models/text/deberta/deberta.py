@@ -59,7 +59,7 @@ class Deberta(Bert, kw_only=True):
             try:
                 x = positions.add(before[:, prompt:], inputs.positions[:, prompt:])
             except UserError as error:
-                raise error.inside("config.model.mask_decoder.positions", "config.model.positions") from None
+                raise error.with_path("config.model.mask_decoder.positions", "config.model.positions") from None
             x = jnp.concatenate([before[:, :prompt], x], axis=1)
             reading = dataclasses.replace(context, memory=Memory(before))
             for _ in range(self.mask_decoder.steps):

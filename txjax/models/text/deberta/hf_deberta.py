@@ -33,13 +33,13 @@ class _Deberta(Encoder):
         raise NotImplementedError
 
     def fields(self, options: Options) -> dict[str, Any]:
-        options.fixed(relative_attention=True, position_biased_input=False, talking_head=False, conv_kernel_size=0)
+        options.require(relative_attention=True, position_biased_input=False, talking_head=False, conv_kernel_size=0)
         terms = options.values.get("pos_att_type")
         terms = terms.split("|") if isinstance(terms, str) else terms or []
         if sorted(term.strip() for term in terms) != ["c2p", "p2c"]:
             raise options.refuse("pos_att_type", "c2p and p2c", options.values.get("pos_att_type"))
         found = super().fields(options)
-        options.fixed(embedding_size=found["width"], pooler_hidden_size=found["width"])
+        options.require(embedding_size=found["width"], pooler_hidden_size=found["width"])
         return found
 
     def positions(self, options: Options) -> RelativeEmbeddings:
@@ -48,8 +48,8 @@ class _Deberta(Encoder):
             max_distance=distance if distance > 0 else options.size("max_position_embeddings", 512)
         )
 
-    def own(self, model: Any) -> dict[str, Any]:
-        return super().own(model) | {
+    def model_config(self, model: Any) -> dict[str, Any]:
+        return super().model_config(model) | {
             "type_vocab_size": model.types or 0,
             "relative_attention": True,
             "position_biased_input": False,
@@ -88,6 +88,7 @@ class _Deberta(Encoder):
 class DebertaV1(_Deberta):
     model_type = "deberta"
     named = "Deberta"
+    txjax_model = "`Deberta`"
     defaults = _DEFAULTS | {"vocab_size": 50265}
     heads = (*_HEADS, Alone())
 
@@ -113,6 +114,7 @@ class DebertaV2(_Deberta):
 
     model_type = "deberta-v2"
     named = "DebertaV2"
+    txjax_model = "`deberta_v3(...)`"
     defaults = _DEFAULTS | {
         "vocab_size": 128100,
         "hidden_size": 1536,
@@ -138,9 +140,9 @@ class DebertaV2(_Deberta):
         dropout = options.get("attention_probs_dropout_prob", 0.0)
         return DisentangledAttention(positions="content" if shared else "own", dropout=dropout)
 
-    def own(self, model: Any) -> dict[str, Any]:
+    def model_config(self, model: Any) -> dict[str, Any]:
         positions, attention = model.positions, model.only_attention
-        return super().own(model) | {
+        return super().model_config(model) | {
             "position_buckets": getattr(positions, "buckets", None) or -1,
             "norm_rel_ebd": "layer_norm" if getattr(positions, "norm", None) else "none",
             "share_att_key": getattr(attention, "positions", None) == "content",

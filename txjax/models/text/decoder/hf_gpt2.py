@@ -17,13 +17,14 @@ class GPT2(DecoderFamily):
     model_type = "gpt2"
     general = True
     architectures = ("GPT2LMHeadModel", "GPT2Model")
+    txjax_model = "`gpt(...)`"
     positions = Learned
     table = "transformer.wte.weight"
     buffers = r"\.attn\.(masked_)?bias$"
     ties = True
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
-        options.fixed(
+        options.require(
             scale_attn_weights=True,
             scale_attn_by_inverse_layer_idx=False,
             add_cross_attention=False,
@@ -41,7 +42,7 @@ class GPT2(DecoderFamily):
                 hidden=options.size("n_inner", 4 * width),
                 activation=options.activation("activation_function", "gelu_new"),
             ),
-            dropout=options.agreed("resid_pdrop", "embd_pdrop", 0.1),
+            dropout=options.shared_rate("resid_pdrop", "embd_pdrop", 0.1),
             head=self.head(options),
         )
 

@@ -22,6 +22,7 @@ class GPTNeo(DecoderFamily):
 
     model_type = "gpt_neo"
     architectures = ("GPTNeoForCausalLM", "GPTNeoModel")
+    txjax_model = "`gpt_neo(...)`"
     positions = Learned
     table = "transformer.wte.weight"
     buffers = r"\.attn\.attention\.(masked_)?bias$"
@@ -50,7 +51,7 @@ class GPTNeo(DecoderFamily):
                 hidden=options.size("intermediate_size", 4 * width),
                 activation=options.activation("activation_function", "gelu_new"),
             ),
-            dropout=options.agreed("resid_dropout", "embed_dropout", 0.0),
+            dropout=options.shared_rate("resid_dropout", "embed_dropout", 0.0),
             head=self.head(options),
         )
 

@@ -32,6 +32,7 @@ class Llama(DecoderFamily):
     model_type = "llama"
     general = True
     architectures = ("LlamaForCausalLM", "LlamaModel")
+    txjax_model = "`llama(...)`"
     positions = Rotary
     table = "model.embed_tokens.weight"
     buffers = r"rotary_emb\.inv_freq$"

@@ -21,6 +21,7 @@ class Qwen2(Llama):
 
     model_type = "qwen2"
     architectures = ("Qwen2ForCausalLM", "Qwen2Model")
+    txjax_model = '`llama(...)`, `attention=Attention(biases=("query", "key", "value"))`'
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
@@ -46,6 +47,7 @@ class Qwen3(Llama):
 
     model_type = "qwen3"
     architectures = ("Qwen3ForCausalLM", "Qwen3Model")
+    txjax_model = "`llama(...)`, `attention=Attention(use_bias=False, qk_norm=RMSNorm())`"
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
@@ -72,7 +74,7 @@ class Qwen3(Llama):
 
 def full_attention(options: Options) -> None:
     """Raises UserError for layers with a window."""
-    options.fixed(use_sliding_window=False)
+    options.require(use_sliding_window=False)
     kinds: list[Any] = options.get("layer_types", [])
     if any(kind != "full_attention" for kind in kinds):
         raise options.refuse("layer_types", "full_attention in all layers", kinds)

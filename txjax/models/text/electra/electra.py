@@ -98,7 +98,7 @@ class Electra(Model, kw_only=True):
         try:
             return getattr(self, part)(tokens, **given)
         except UserError as error:
-            raise error.inside(f"config.model.{part}", "config.model") from None
+            raise error.with_path(f"config.model.{part}", "config.model") from None
 
     @nn.nowrap
     def alone(self, part: str, params: PyTree) -> tuple[Bert, PyTree]:

@@ -27,6 +27,7 @@ _REPLACED = Replaced(transform="discriminator_predictions.dense", out="discrimin
 class Electra(Encoder):
     model_type = "electra"
     named = "Electra"
+    txjax_model = "`Bert` with `embed_width=...`, or with a head that `Bert` doesn't have"
     base = "electra"
     defaults = DEFAULTS | _SMALL
     heads = (

@@ -38,12 +38,13 @@ _EPS = 1e-5  # of every norm; config.json has no key for it
 class Marian(EncoderDecoderFamily):
     model_type = "marian"
     architectures = ("MarianMTModel",)
+    txjax_model = "`transformer(...)`"
     positions = Sinusoidal
     # Padding is 0 here; without the key the class has an id beyond most vocabularies, and forces the end token 0.
     unless_given = {"pad_token_id": 0, "decoder_start_token_id": 0, "forced_eos_token_id": None}
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
-        options.fixed(
+        options.require(
             is_encoder_decoder=True,
             is_decoder=False,
             normalize_before=False,
@@ -119,7 +120,7 @@ def _shared(options: Options) -> bool:
     """Whether source, target and output have one table; it is refused that only two of them do."""
     shared = options.get("share_encoder_decoder_embeddings", True)
     if shared:
-        options.fixed(tie_word_embeddings=True)
+        options.require(tie_word_embeddings=True)
     return shared
 
 

@@ -22,12 +22,13 @@ _WRITTEN = {"gelu_new": "gelu", "gelu": "gelu_python"}
 class T5(EncoderDecoderFamily):
     model_type = "t5"
     architectures = ("T5ForConditionalGeneration",)
+    txjax_model = "`t5(...)`, `t5_v1_1(...)`"
     positions = T5Relative
     not_written = ("attention.dropout", "cross.dropout")  # `dropout_rate` is one number for all
     unless_given = {"decoder_start_token_id": 0}  # the class has none, and needs one to generate
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
-        options.fixed(is_encoder_decoder=True, is_decoder=False)
+        options.require(is_encoder_decoder=True, is_decoder=False)
         heads, width = options.size("num_heads", 8), options.size("d_model", 512)
         size, rate = options.size("d_kv", 64), options.get("dropout_rate", 0.1)
         blocks = options.size("num_layers", 6)
@@ -133,6 +134,6 @@ def _mlp(options: Options, dropout: float) -> MLP:
     key = "feed_forward_proj"
     gated, name = _projection(options.get(key, "relu"))
     activation = options.with_values(options.values | {key: name}).activation(key, "relu")
-    options.fixed(is_gated_act=gated, dense_act_fn=name)
+    options.require(is_gated_act=gated, dense_act_fn=name)
     fields: dict[str, Any] = {"hidden": options.size("d_ff", 2048), "activation": activation, "use_bias": False}
     return (GatedMLP if gated else MLP)(**fields, dropout=dropout)

@@ -16,6 +16,11 @@ from txjax.nn import MLP, DepthwiseConv, LayerNorm, NormedPatches, NormedPool, P
 class ConvNeXt(Stages):
     model_type = "convnext"
     architectures = ("ConvNextForImageClassification", "ConvNextModel")
+    txjax_model = "`ConvNeXt`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
 
     def matches(self, model: Any) -> bool:
         usual = isinstance(model, Model) and isinstance(model.stem, PatchEmbedding)
@@ -34,7 +39,7 @@ class ConvNeXt(Stages):
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         stem = model.stem.patch
         last = getattr(getattr(model.head, "pool", None), "norm", None) or model.norm
-        return self.named(model) | {
+        return self.architecture_entries(model) | {
             "hidden_sizes": [stage.width for stage in model.stages],
             "depths": [stage.depth for stage in model.stages],
             "num_stages": len(model.stages),

@@ -31,6 +31,8 @@ _EMBEDDING = ("patch_sizes", "patch_stride", "patch_padding")  # side, stride, p
 class CvT(Stages):
     model_type = "cvt"
     architectures = ("CvtForImageClassification",)
+    txjax_model = "`CvT`"
+    outputs = ("logits",)
     state = (STATISTICS,)
     not_written = ("attention.norm.group", "attention.norm.momentum")
 
@@ -51,8 +53,8 @@ class CvT(Stages):
             return values[0]
 
         side, others = same("kernel_qkv", 3), [False] * (count - 1)
-        options.fixed(cls_token=[*others, True], qkv_projection_method=["dw_bn"] * count, stride_q=[1] * count)
-        options.fixed(padding_q=[side // 2] * count, padding_kv=[side // 2] * count)
+        options.require(cls_token=[*others, True], qkv_projection_method=["dw_bn"] * count, stride_q=[1] * count)
+        options.require(padding_q=[side // 2] * count, padding_kv=[side // 2] * count)
         rates = options.values.get("drop_path_rate", [0.0] * count)
         if len(rates) != count or any(rates[:-1]):
             raise options.refuse("drop_path_rate", f"{count} rates, 0.0 for all stages but the last", rates)
@@ -87,7 +89,7 @@ class CvT(Stages):
             "stride_kv": attention.stride,
         }
         return (
-            self.named(model)
+            self.architecture_entries(model)
             | embedding_entries(model, _EMBEDDING)
             | {key: [value] * count for key, value in every.items()}
             | {

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, given
+from txjax.interop.huggingface.family import Family, Inputs, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import (
     SAME,
     STATISTICS,
     Flat,
-    Form,
     Names,
     Rule,
+    TensorLayout,
     frozen_batch_norm,
     linear,
     norm,
@@ -43,6 +43,11 @@ _CENTRES = (1, 0, 3, 2)  # column, row, width, height of a box there, of row, co
 class DETR(Family):
     model_type = "detr"
     architectures = ("DetrForObjectDetection",)
+    txjax_model = "`DETR` on a `ResNet` with `FrozenBatchNorm()`"
+    outputs = (
+        "logits",
+        "pred_boxes",
+    )
     inputs = ("pixel_values", "pixel_mask")
     state = (STATISTICS,)
 
@@ -51,7 +56,7 @@ class DETR(Family):
         return usual and isinstance(model.backbone.norm, FrozenBatchNorm)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
-        options.fixed(dilation=False, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
+        options.require(dilation=False, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
         kind = options.get("position_embedding_type", "sine")
         if kind not in _POSITIONS:
             raise options.refuse("position_embedding_type", " or ".join(_POSITIONS), kind)
@@ -128,7 +133,7 @@ class DETR(Family):
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """`logits` and `pred_boxes` of the last layer. A `pixel_mask` has ones above and to the left of all zeros."""
-        image = patches.pixels(given(inputs, {"pixel_values": "image"})["image"])
+        image = patches.pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
         extent = None
         if "pixel_mask" in inputs:
             mask = inputs["pixel_mask"] > 0
@@ -153,15 +158,17 @@ def _backbone(options: Options) -> Options:
     return options.part("backbone_config")
 
 
-def _ones() -> Form:
+def _ones() -> TensorLayout:
     """The kernel [in out] of a convolution of 1 x 1: [out in 1 1] there."""
-    return Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
+    return TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
 
 
-_SWAPPED = Form(lambda x: x[np.array(_CENTRES)], lambda x, shape: x[np.array(_CENTRES)].reshape(shape))
+_SWAPPED = TensorLayout(lambda x: x[np.array(_CENTRES)], lambda x, shape: x[np.array(_CENTRES)].reshape(shape))
 
 
-def _swapped() -> Form:
+def _swapped() -> TensorLayout:
     """A kernel [in 4] to the numbers of a box: [4 in] there, in their order."""
     flat = out_in()
-    return Form(lambda x: _SWAPPED.theirs(flat.theirs(x)), lambda x, shape: flat.ours(_SWAPPED.theirs(x), shape))
+    return TensorLayout(
+        lambda x: _SWAPPED.theirs(flat.theirs(x)), lambda x, shape: flat.ours(_SWAPPED.theirs(x), shape)
+    )

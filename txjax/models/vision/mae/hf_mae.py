@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, given, watched
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import TOKEN, Flat, Names, Rule, linear, norm
 from txjax.interop.huggingface.shared import patches
@@ -25,6 +25,14 @@ _TABLE = "decoder.decoder_pos_embed"
 class MAE(Family):
     model_type = "vit_mae"
     architectures = ("ViTMAEForPreTraining", "ViTMAEModel")
+    txjax_model = "`MAE`, `ViT`"
+    outputs = (
+        "logits",
+        "loss",
+        "mask",
+        "ids_restore",
+        "last_hidden_state",
+    )
     inputs = ("pixel_values", "noise", "mask_ratio", "norm_pix_loss")
 
     def matches(self, model: Any) -> bool:
@@ -92,9 +100,9 @@ class MAE(Family):
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """Hides the patches with the largest `noise` [B N]; `mask_ratio` (0.75) and `norm_pix_loss` are settings."""
-        image, noise = given(inputs, {"pixel_values": "image", "noise": "noise"}, required=2).values()
+        image, noise = select_inputs(inputs, {"pixel_values": "image", "noise": "noise"}, required=2).values()
         image, (keep, hidden) = patches.pixels(image), patches.hide(noise, inputs.get("mask_ratio", 0.75))
-        output, seen = watched(model, variables, ("norm_final",), image, keep)
+        output, seen = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
         outputs = {"last_hidden_state": seen["norm_final"], **hidden}
         if isinstance(model, ViT):
             return outputs

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import Flat, Form, Names, Rule, kernel, linear, norm
+from txjax.interop.huggingface.rules import Flat, Names, Rule, TensorLayout, kernel, linear, norm
 from txjax.interop.huggingface.shared.stages import (
     Stages,
     embedded_by,
@@ -21,13 +21,15 @@ from txjax.models.vision.meta_former.meta_former import MetaFormer as Model
 from txjax.nn import MLP, ConvEmbedding, MeanTokens, Pooling, PreNorm
 
 # A dense layer's kernel [in out] as a convolution of 1 x 1: [out in 1 1].
-_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
+_POINTWISE = TensorLayout(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
 _EMBEDDING = ("patch_sizes", "strides", "padding")
 
 
 class PoolFormer(Stages):
     model_type = "poolformer"
     architectures = ("PoolFormerForImageClassification",)
+    txjax_model = "`MetaFormer`"
+    outputs = ("logits",)
 
     def matches(self, model: Any) -> bool:
         return isinstance(model, Model) and isinstance(model.attention, Pooling) and embedded_by(model, ConvEmbedding)
@@ -48,7 +50,7 @@ class PoolFormer(Stages):
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         return (
-            self.named(model)
+            self.architecture_entries(model)
             | embedding_entries(model, _EMBEDDING)
             | {
                 "hidden_sizes": [stage.width for stage in model.stages],

@@ -24,6 +24,11 @@ _MULTIPLE = 32  # a quarter of a width is rounded to a multiple of 8
 class BiT(Stages):
     model_type = "bit"
     architectures = ("BitForImageClassification", "BitModel")
+    txjax_model = "`BiT` with `attention=BottleneckConvs(eps=1e-8)`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
     linear = "classifier.1"
 
     def matches(self, model: Any) -> bool:
@@ -32,7 +37,7 @@ class BiT(Stages):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         same: dict[str, Any] = {"layer_type": "preactivation", "hidden_act": "relu", "width_factor": 1}
-        options.fixed(**same, global_padding=None, embedding_dynamic_padding=False)
+        options.require(**same, global_padding=None, embedding_dynamic_padding=False)
         widths = numbers(options, "hidden_sizes", [256, 512, 1024, 2048])
         if any(width % _MULTIPLE for width in widths):
             raise options.refuse("hidden_sizes", f"multiples of {_MULTIPLE}", widths)
@@ -52,7 +57,7 @@ class BiT(Stages):
         widths = [stage.width for stage in model.stages]
         if any(width % _MULTIPLE for width in widths):
             raise UserError("config.model.stages.width", f"multiples of {_MULTIPLE} in Hugging Face's bit", widths)
-        return self.named(model) | {
+        return self.architecture_entries(model) | {
             "embedding_size": model.stem.channels,
             "hidden_sizes": widths,
             "depths": [stage.depth for stage in model.stages],

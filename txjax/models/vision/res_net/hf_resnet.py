@@ -26,6 +26,11 @@ _NORMS = ("norm_1", "norm_2", "norm_3")
 class ResNet(Stages):
     model_type = "resnet"
     architectures = ("ResNetForImageClassification", "ResNetModel")
+    txjax_model = "`ResNet`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
     linear = "classifier.1"
     state = (STATISTICS,)
     not_written = ("norm.group", "norm.momentum")
@@ -37,7 +42,7 @@ class ResNet(Stages):
         return residual(options, BatchNorm(), self.head(options, tensors, MeanTokens()))
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        return self.named(model) | entries(model, flat["downsample_0/conv_stem/kernel"])
+        return self.architecture_entries(model) | entries(model, flat["downsample_0/conv_stem/kernel"])
 
     def names(self, options: Options) -> Names:
         return Names("resnet.", heads=(self.linear,))
@@ -47,8 +52,8 @@ class ResNet(Stages):
         return {
             rule.name(layer).removesuffix("weight") + "num_batches_tracked": np.zeros((), np.float32)
             for rule in residual_rules(model, "resnet", "", batch_norm)
-            if ".normalization.weight" in rule.theirs
-            for layer in (range(_others(model, rule)) if "{}" in rule.theirs else (None,))
+            if ".normalization.weight" in rule.hf_name
+            for layer in (range(_others(model, rule)) if "{}" in rule.hf_name else (None,))
         }
 
     def rules(self, model: Any) -> list[Rule]:
@@ -68,8 +73,8 @@ def is_residual(model: Any) -> bool:
 
 def residual(options: Options, norm: Norm, head: Head | None) -> Model:
     """The network that a config.json describes."""
-    options.fixed(layer_type="bottleneck", hidden_act="relu", downsample_in_first_stage=False)
-    options.fixed(downsample_in_bottleneck=False)
+    options.require(layer_type="bottleneck", hidden_act="relu", downsample_in_first_stage=False)
+    options.require(downsample_in_bottleneck=False)
     widths, channels = numbers(options, "hidden_sizes", _WIDTHS), options.size("embedding_size", 64)
     if widths[0] == channels:
         raise options.refuse("embedding_size", "another number than the first of hidden_sizes", channels)
@@ -124,5 +129,5 @@ def residual_rules(model: Model, theirs: str, ours: str, norm: Callable[[str, st
 
 def _others(model: Model, rule: Rule) -> int:
     """The number of layers that a rule of stacked arrays has."""
-    number = int(rule.theirs.split(".stages.")[1].split(".")[0])
+    number = int(rule.hf_name.split(".stages.")[1].split(".")[0])
     return model.stages[number].depth - 1

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax.data.point_labels import CORNERS, NO_POINT
-from txjax.interop.huggingface.family import Family, Inputs, given
+from txjax.interop.huggingface.family import Family, Inputs, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Flat, Names, Rule
 from txjax.interop.huggingface.shared.patches import pixels
@@ -39,6 +39,11 @@ _FOURIER = "shared_image_embedding.positional_embedding"
 class SAM(Family):
     model_type = "sam"
     architectures = ("SamModel",)
+    txjax_model = "`SAM` with a `ViT` of `stack=Periods()`"
+    outputs = (
+        "pred_masks",
+        "iou_scores",
+    )
     inputs = ("pixel_values", "input_points", "input_labels", "input_boxes", "input_masks", "multimask_output")
     not_written = ("fourier.seed", "fourier.deviation", "fourier.frequencies")
 
@@ -49,10 +54,10 @@ class SAM(Family):
         vision, prompts, decoder = (_part(options, name) for name in ("vision", "prompt_encoder", "mask_decoder"))
         width = decoder.size("hidden_size", 256)
         patch, image = vision.size("patch_size", 16), vision.size("image_size", 1024)
-        vision.fixed(output_channels=width, use_abs_pos=True, use_rel_pos=True, num_pos_feats=width // 2)
+        vision.require(output_channels=width, use_abs_pos=True, use_rel_pos=True, num_pos_feats=width // 2)
         same = {"hidden_size": width, "image_size": image, "patch_size": patch, "num_point_embeddings": 4}
-        prompts.fixed(**same, layer_norm_eps=1e-6)
-        decoder.fixed(iou_head_depth=3, hidden_act="relu", layer_norm_eps=1e-6)
+        prompts.require(**same, layer_norm_eps=1e-6)
+        decoder.require(iou_head_depth=3, hidden_act="relu", layer_norm_eps=1e-6)
         side, eps = image // patch, vision.get("layer_norm_eps", 1e-6)
         vision_width, heads = vision.size("hidden_size", 768), decoder.size("num_attention_heads", 8)
         hidden = vision.values.get("mlp_dim") or int(vision.get("mlp_ratio", 4.0) * vision_width)
@@ -151,7 +156,7 @@ class SAM(Family):
 
     def forward(self, model: Model, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """Points (x, y) and boxes (x, y, x, y) are in pixels; with points and no box a point of label -1 is added."""
-        image = pixels(given(inputs, {"pixel_values": "image"})["image"])
+        image = pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
         found = []
         if "input_points" in inputs:
             points = inputs["input_points"]

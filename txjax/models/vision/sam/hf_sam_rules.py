@@ -7,8 +7,8 @@ from typing import Any
 from txjax.interop.huggingface.rules import (
     ROWS,
     SAME,
-    Form,
     Rule,
+    TensorLayout,
     convolution,
     in_out,
     kernel,
@@ -25,7 +25,7 @@ from txjax.nn.attention.mixer import PROJECTIONS
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
 # Their names of the tokens' attentions; the norms are numbered in the order of the branches.
 _TOKENS = {"attention": "self_attn", "cross": "cross_attn_token_to_image"}
-_UPSAMPLED = Form(lambda x: x.transpose(0, 3, 1, 2), lambda x, shape: x.transpose(0, 2, 3, 1).reshape(shape))
+_UPSAMPLED = TensorLayout(lambda x: x.transpose(0, 3, 1, 2), lambda x, shape: x.transpose(0, 2, 3, 1).reshape(shape))
 
 
 def image_side(encoder: ViT) -> int:
@@ -37,7 +37,7 @@ def image_side(encoder: ViT) -> int:
 def encoder_rules(encoder: Any) -> list[Rule]:
     """The rules of the image encoder and its neck."""
     side = image_side(encoder) // encoder.patch
-    square = Form(lambda x: x.reshape(1, side, side, -1))
+    square = TensorLayout(lambda x: x.reshape(1, side, side, -1))
     found = [
         *linear("vision_encoder.patch_embed.projection", "encoder/patch_embed", convolution(encoder.patch)),
         Rule("vision_encoder.pos_embed", ("encoder/positions/table/embedding",), square),

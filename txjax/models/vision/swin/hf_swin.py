@@ -19,6 +19,11 @@ from txjax.nn.attention.mixer import PROJECTIONS
 class Swin(Stages):
     model_type = "swin"
     architectures = ("SwinForImageClassification", "SwinModel")
+    txjax_model = "`Swin`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
 
     def matches(self, model: Any) -> bool:
         if not isinstance(model, Model) or not isinstance(model.stem, PatchEmbedding):
@@ -28,7 +33,7 @@ class Swin(Stages):
         return all(isinstance(attention, WindowAttention) for attention in model.attentions())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
-        options.fixed(use_absolute_embeddings=False, layer_norm_eps=1e-5)
+        options.require(use_absolute_embeddings=False, layer_norm_eps=1e-5)
         depths, width = numbers(options, "depths", [2, 2, 6, 2]), options.size("embed_dim", 96)
         if max(depths) > 1 and any(depth % 2 for depth in depths):
             expected = "even numbers, as every second layer shifts its windows, or only ones"
@@ -52,7 +57,7 @@ class Swin(Stages):
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         attention, stem = model.attentions()[0], model.stem.patch
-        return self.named(model) | {
+        return self.architecture_entries(model) | {
             "embed_dim": model.stages[0].width,
             "depths": [stage.depth for stage in model.stages],
             "num_heads": [stage.heads for stage in model.stages],

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, given, watched
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import Flat, Names, Rule, linear
 from txjax.interop.huggingface.shared import patches
@@ -22,6 +22,12 @@ class ViT(Family):
     model_type = "vit"
     general = True
     architectures = ("ViTForImageClassification", "ViTModel")
+    txjax_model = "`ViT`"
+    outputs = (
+        "logits",
+        "last_hidden_state",
+        "pooler_output",
+    )
     inputs = ("pixel_values", "noise", "mask_ratio")
 
     def matches(self, model: Any) -> bool:
@@ -35,7 +41,7 @@ class ViT(Family):
             classes = tensors["classifier.weight"].shape[0] if "classifier.weight" in tensors else 1
             head = Classes(classes, FirstToken())
         elif "vit.pooler.dense.weight" in tensors:
-            options.fixed(pooler_act="tanh")
+            options.require(pooler_act="tanh")
             if options.get("pooler_output_size", width) != width:
                 raise options.refuse(
                     "pooler_output_size", f"hidden_size = {width}", options.get("pooler_output_size", 0)
@@ -72,11 +78,11 @@ class ViT(Family):
 
     def forward(self, model: Model, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """With `noise` [B N], hides the patches where it is largest, as in ViTMAEModel; see `MAE.forward`."""
-        image = patches.pixels(given(inputs, {"pixel_values": "image"})["image"])
+        image = patches.pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
         keep, hidden = (
             patches.hide(inputs["noise"], inputs.get("mask_ratio", 0.75)) if "noise" in inputs else (None, {})
         )
-        output, seen = watched(model, variables, ("norm_final",), image, keep)
+        output, seen = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
         outputs = {"last_hidden_state": seen["norm_final"], **hidden}
         if isinstance(model.head, Classes):
             return outputs | {"logits": output}

@@ -97,7 +97,7 @@ def canvas(items: records.Records, split: str, number: int) -> dict[str, Any]:
     sizes: list[int] = []
     while len(labels) < count:
         record = items[int(rng.integers(len(items)))]
-        item = scaled(record["image"], int(rng.integers(SIDES[0], SIDES[1] + 1)))
+        item = scale_image(record["image"], int(rng.integers(SIDES[0], SIDES[1] + 1)))
         inside = item > INSIDE * item.max()
         top, left = (int(rng.integers(SIDE - side + 1)) for side in item.shape)
         place = slice(top, top + item.shape[0]), slice(left, left + item.shape[1])
@@ -120,7 +120,7 @@ def canvas(items: records.Records, split: str, number: int) -> dict[str, Any]:
     }
 
 
-def scaled(image: np.ndarray, side: int) -> np.ndarray:
+def scale_image(image: np.ndarray, side: int) -> np.ndarray:
     """uint8 [H W C] -> the mean of its channels in [0, 1], [rows columns]; the longer side has `side` pixels."""
     from PIL import Image
 

@@ -95,11 +95,11 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
 def questions(skill: str, split: str, size: int) -> Iterator[Question]:
     """The first `size` questions of a split."""
-    rng, seen = random.Random(f"{skill} {split}"), set[str]()
-    while len(seen) < size:
+    rng, prompts = random.Random(f"{skill} {split}"), set[str]()
+    while len(prompts) < size:
         question = SKILLS[skill](rng)
-        if split_of(question.key) == split and question.prompt not in seen:
-            seen.add(question.prompt)
+        if split_of(question.key) == split and question.prompt not in prompts:
+            prompts.add(question.prompt)
             yield question
 
 

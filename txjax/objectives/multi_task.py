@@ -18,7 +18,7 @@ from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_
 
 
 @dataclasses.dataclass
-class Several(Objective):
+class MultiTask(Objective):
     """The sum of the losses of several tasks, each on its rows of the batch (`data.Tasks`).
 
     The task `texts` has the keys `texts/tokens`, `texts/label`, ... of the batch; its objective gets them as `tokens`,
@@ -39,7 +39,7 @@ class Several(Objective):
         needs = {task: [need.split(" | ") for need in part.required_keys] for task, part in self.tasks.items()}
         return (
             "id",
-            *(" | ".join(f"{task}/{key}" for key in keys) for task, own in needs.items() for keys in own),
+            *(" | ".join(f"{task}/{key}" for key in keys) for task, task_keys in needs.items() for keys in task_keys),
         )
 
     def check(self, model: Any, data: Dataset) -> None:
@@ -55,52 +55,52 @@ class Several(Objective):
             expected = f"a task for each of config.data.parts: {', '.join(data.parts)}"
             raise UserError("objective.tasks", expected, ", ".join(self.tasks))
         for name, part in self.tasks.items():
-            with _inside(name):
+            with _name_task(name):
                 part.check(for_task(model, name), data.parts[name])
 
     def check_model(self, model: Any, batch: Batch) -> None:
         for name, part in self.tasks.items():
-            with _inside(name):
+            with _name_task(name):
                 part.check_model(for_task(model, name), part_of_batch(batch, name))
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of all tasks: those that several have are the first one's."""
-        drawn: dict[Any, Any] = {}
+        flat_variables: dict[Any, Any] = {}
         with checked_together():
             for number, (name, part) in enumerate(self.tasks.items()):
-                own = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
-                with _inside(name):
-                    made = part.init(for_task(model, name), own, part_of_batch(batch, name))
-                drawn = traverse_util.flatten_dict(made) | drawn
-        return traverse_util.unflatten_dict(drawn)
+                task_rngs = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
+                with _name_task(name):
+                    task_variables = part.init(for_task(model, name), task_rngs, part_of_batch(batch, name))
+                flat_variables = traverse_util.flatten_dict(task_variables) | flat_variables
+        return traverse_util.unflatten_dict(flat_variables)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         losses: dict[str, Mean] = {}
         metrics: dict[str, Mean] = {}
         state = {name: value for name, value in variables.items() if name != "params"}
         for name, part in self.tasks.items():
-            own = {"params": variables["params"], **state}
-            seen = part(for_task(model, name), own, part_of_batch(batch, name), _key(key, name), train)
-            weight, state = self.weights.get(name, 1.0), seen.model_state
-            losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in seen.losses.items()}
-            metrics |= {f"{name}/{metric}": mean for metric, mean in seen.metrics.items()}
+            task_variables = {"params": variables["params"], **state}
+            output = part(for_task(model, name), task_variables, part_of_batch(batch, name), _key(key, name), train)
+            weight, state = self.weights.get(name, 1.0), output.model_state
+            losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in output.losses.items()}
+            metrics |= {f"{name}/{metric}": mean for metric, mean in output.metrics.items()}
         return ObjectiveOutput(losses, metrics, state)
 
 
 def part_of_batch(batch: Batch, task: str) -> Batch:
     """The rows of a task in a batch, [B R ...] -> [B*R ...], by their keys without its name."""
-    own = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
-    return {key: x.reshape(-1, *x.shape[2:]) for key, x in own.items()}
+    task_rows = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
+    return {key: x.reshape(-1, *x.shape[2:]) for key, x in task_rows.items()}
 
 
 @contextlib.contextmanager
-def _inside(task: str) -> Iterator[None]:
+def _name_task(task: str) -> Iterator[None]:
     """Errors inside name the task."""
     try:
         yield
     except UserError as error:
         of_task = UserError(error.field, f"{error.expected} (task {task})", error.got, error.near, error.hint)
-        raise of_task.inside(f"objective.tasks.{task}", "objective") from None
+        raise of_task.with_path(f"objective.tasks.{task}", "objective") from None
 
 
 def _key(key: jax.Array, task: str) -> jax.Array:
