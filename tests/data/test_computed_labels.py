@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from tensorflow_datasets.features import ClassLabel
+from tensorflow_datasets import features as tfds_features
 
 from txjax.data import ByName, Count, Grouped, Images, Multiply, Nearest, eval_batches
 from txjax.types import UserError
@@ -71,10 +71,10 @@ def test_multiply():
 
 def test_names_are_those_of_a_model_in_any_order():
     """One synonym belongs to two classes of the model: it names neither, but where it is the whole name."""
-    features = {"label": ClassLabel(names=["Crane", "tabby", "fox"])}
+    features = {"label": tfds_features.ClassLabel(names=["Crane", "tabby", "fox"])}
     label = ByName(names=("crane", "tabby, tabby cat", "crane, machine", "red fox, fox"))
     assert label.check(features) == 4 and label.class_names(features) == label.names
     class_of = pickle.loads(pickle.dumps(label.function(features)))
     assert [class_of(np.int64(value)) for value in (0, 1, 2, -1, 3)] == [0, 1, 3, -1, 4]
     with pytest.raises(UserError, match=r"data.label.names: .*got 'none for machine'; did you mean "):
-        ByName(names=("machines",)).check({"label": ClassLabel(names=["machine"])})
+        ByName(names=("machines",)).check({"label": tfds_features.ClassLabel(names=["machine"])})
