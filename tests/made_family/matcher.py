@@ -91,7 +91,7 @@ class GRU(Mixer):
         assert self.kernel_init
         width, drawn = x.shape[-1], {"kernel_init": self.kernel_init}
         given = Linear((3, width), ("gates", "width"), **drawn, name="given")(x)
-        real = jnp.ones(x.shape[:2], bool) if context.real is None else context.real
+        real = jnp.ones(x.shape[:2], bool) if context.token_mask is None else context.token_mask
         over = nn.scan(Cell, variable_broadcast="params", split_rngs={"params": False}, in_axes=1, out_axes=1)
         inputs = given, real[..., None].astype(x.dtype)
         _, states = over(**drawn, name="cell")(jnp.zeros_like(x[:, 0]), inputs)

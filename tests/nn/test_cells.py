@@ -31,7 +31,7 @@ REAL = np.arange(S)[None] < np.array(LENGTHS)[:, None]
 def test_both_directions_equal_pytorch(kind: str, cell: Cell) -> None:
     torch = pytest.importorskip("torch")
     layer, x = Bidirectional(cell), numbers(2, S, C)
-    params = variables(layer, x, real=REAL)
+    params = variables(layer, x, token_mask=REAL)
     theirs = getattr(torch.nn, kind)(C, D, batch_first=True, bidirectional=True).eval()
     state = {}
     for name, suffix in (("forward", ""), ("backward", "_reverse")):

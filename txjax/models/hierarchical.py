@@ -114,8 +114,8 @@ class Hierarchical(LayerTemplates, kw_only=True):
         """What leads to a stage: the stem to the first one."""
         name = "downsample" if number else "stem"
         fields = self.entrance_fields(number)
-        made = set_model_fields(self.template_of(number), f"config.model.{name}", **fields)
-        return made.clone(parent=self, name=f"downsample_{number}")
+        entrance = set_model_fields(self.template_of(number), f"config.model.{name}", **fields)
+        return entrance.clone(parent=self, name=f"downsample_{number}")
 
     @nn.nowrap
     def entrance_fields(self, number: int) -> dict[str, Any]:

@@ -65,5 +65,5 @@ class LayerTemplates(Model, kw_only=True):
 def _detached(value: Any) -> Any:
     """A copy of a module, or of a tuple of them, that belongs to no model; other values as they are."""
     if isinstance(value, tuple):
-        return tuple(_detached(each) for each in value)
+        return tuple(_detached(part) for part in value)
     return value.clone(parent=None, name=None) if isinstance(value, nn.Module) else value

@@ -59,11 +59,11 @@ class Model(nn.Module, kw_only=True):
                     raise UserError(f"{path}.{field}", "None", type(value).__name__, hint=hint)
         begin_call()
         with adapter_applied(self.adapter) as offered, storing(self.storage):
-            drawn = super().init_with_output(*args, **kwargs)
+            output = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
-            params = flat_paths(drawn[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
+            params = flat_paths(output[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
             check_adapted(self.adapter.check, offered, params)
-        return drawn
+        return output
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
@@ -92,10 +92,10 @@ class Model(nn.Module, kw_only=True):
     @nn.nowrap
     def scalings(self) -> dict[str, Scaling | None]:
         """The scalings by prefix of the parameters' paths: the model's own, and those of fields that are models."""
-        found = {"": self.scaling()}
+        scalings = {"": self.scaling()}
         for name, inner in models_inside(self):
-            found |= {f"{name}/{prefix}".rstrip("/"): scaling for prefix, scaling in inner.scalings().items()}
-        return found
+            scalings |= {f"{name}/{prefix}".rstrip("/"): scaling for prefix, scaling in inner.scalings().items()}
+        return scalings
 
     @nn.nowrap
     def layer_scaling(self) -> Scaling:

@@ -106,7 +106,7 @@ class Transformer(LayerTemplates, kw_only=True):
         def mixer(template: Mixer, where: str) -> Mixer:
             return set_model_fields(template, where, heads=self.heads, kv_heads=self.kv_heads, kernel_init=kernel_init)
 
-        made = [
+        blocks = [
             set_model_fields(
                 self.block,
                 "config.model.block",
@@ -119,13 +119,13 @@ class Transformer(LayerTemplates, kw_only=True):
             )
             for attention in self.attentions()
         ]
-        return made[0] if len(made) == 1 else tuple(made)
+        return blocks[0] if len(blocks) == 1 else tuple(blocks)
 
     @property
     def only_attention(self) -> Attention:
         """The attention of all layers. Raises UserError if there are several, or another mixer."""
         if not isinstance(self.attention, Attention):
-            got = ", ".join(type(each).__name__ for each in self.attentions())
+            got = ", ".join(type(mixer).__name__ for mixer in self.attentions())
             raise UserError("config.model.attention", "one Attention, the same in all layers", got)
         return self.attention
 

@@ -118,10 +118,10 @@ class Prefix(Adapter):
         batch, length = query.shape[:2]
         grouped = query.reshape(batch, length, groups, heads // groups, size)
         scores = jnp.einsum("blgqk,ngk->bgqln", grouped, key, preferred_element_type=jnp.float32) * size**-0.5
-        seen = jnp.einsum("bgqln,ngk->blgqk", jax.nn.softmax(scores).astype(value.dtype), value)
+        values = jnp.einsum("bgqln,ngk->blgqk", jax.nn.softmax(scores).astype(value.dtype), value)
         own = jax.nn.logsumexp(scores, -1).reshape(batch, heads, length)
         part = jax.nn.sigmoid(own - normaliser).swapaxes(1, 2)[..., None]
-        return ((1 - part) * y + part * seen.reshape(y.shape)).astype(y.dtype)
+        return ((1 - part) * y + part * values.reshape(y.shape)).astype(y.dtype)
 
 
 @dataclasses.dataclass

@@ -114,6 +114,6 @@ class LayerContext:
     added: Float[Array, "#B L D"] | None = None
 
     @property
-    def real(self) -> Bool[Array, "#B L"] | None:
+    def token_mask(self) -> Bool[Array, "#B L"] | None:
         """Which tokens are not padding. If None, all are real."""
         return None if self.mask.segments is None else self.mask.segments[0] > 0

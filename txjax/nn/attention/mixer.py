@@ -104,11 +104,11 @@ class MultiHead(Mixer):
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
         heads, axis = (self.heads, "heads") if like == "query" else (groups, "kv_heads")
         features = heads, head_size(width, self.heads, self.head_size)
-        drawn: dict[str, Any] = {"use_bias": self.has_bias(like), "kernel_init": self.kernel_init}
+        fields: dict[str, Any] = {"use_bias": self.has_bias(like), "kernel_init": self.kernel_init}
         factor = 1.0
         if like == "query":
-            drawn["scale"], factor = self.query_factors(features[1])
-        linear = Linear(features, (axis, "head_size"), **drawn, name=name)
+            fields["scale"], factor = self.query_factors(features[1])
+        linear = Linear(features, (axis, "head_size"), **fields, name=name)
         norm = None if self.qk_norm is None or like == "value" else self.qk_norm.clone(parent=self, name=f"norm_{name}")
 
         def apply(source: Float[Array, "*rows D"]) -> Float[Array, "*rows H K"]:

@@ -21,16 +21,16 @@ def cut_after_prompt(windows: Windows, x: Float[Array, "B L D"], prompt: int) ->
     """The tokens of every window after so many tokens of an adapter, which all windows have."""
     if not prompt:
         return windows.cut(x)
-    own = jnp.repeat(x[:, :prompt], windows.count, 0)
-    return jnp.concatenate([own, windows.cut(x[:, prompt:])], 1)
+    tokens = jnp.repeat(x[:, :prompt], windows.count, 0)
+    return jnp.concatenate([tokens, windows.cut(x[:, prompt:])], 1)
 
 
 def join_after_prompt(windows: Windows, x: Float[Array, "BW T H K"], prompt: int) -> Float[Array, "B L H K"]:
     """The tokens of all windows, after the means of the adapter's tokens over an image's windows."""
     if not prompt:
         return windows.join(x)
-    own = x[:, :prompt].reshape(-1, windows.count, prompt, *x.shape[2:]).mean(1)
-    return jnp.concatenate([own, windows.join(x[:, prompt:])], 1)
+    tokens = x[:, :prompt].reshape(-1, windows.count, prompt, *x.shape[2:]).mean(1)
+    return jnp.concatenate([tokens, windows.join(x[:, prompt:])], 1)
 
 
 def mask_after_prompt(mask: Mask, size: int, prompt: int) -> Mask:

@@ -73,13 +73,13 @@ class Conv(nn.Module):
         if inputs % self.groups or features % self.groups:
             channels = f"{inputs} inputs and {features} features"
             raise UserError("conv.groups", f"a divisor of {channels}", self.groups)
-        own = inputs // self.groups
+        per_group = inputs // self.groups
         taps = math.prod(self.size)
-        in_axes = ("taps",) * rank + (DEPTHWISE if own == 1 < self.groups else self.in_axis,)
+        in_axes = ("taps",) * rank + (DEPTHWISE if per_group == 1 < self.groups else self.in_axis,)
         part = role(in_axes, tuple(self.axes))
-        fans = taps * own, taps * features // self.groups
+        fans = taps * per_group, taps * features // self.groups
         std = self.scale * self.kernel_init.std(*fans, part)
-        shape, axes = (*self.size, own, features), (*in_axes, *self.axes)
+        shape, axes = (*self.size, per_group, features), (*in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), shape, axes, inputs=rank + 1)
         y = self._applied(x, self.prepare(kernel), axes)
         y = scale(y, self.kernel_init.scaling.multiplier(part))

@@ -44,8 +44,8 @@ class NormedConv(nn.Module):
             for name, value in (("size", self.side), ("strides", self.stride), ("padding", self.side // 2))
         }
         groups = self.features if self.depthwise else 1
-        drawn: dict[str, Any] = {"kernel_init": self.kernel_init, "scale": self.scale}
+        fields: dict[str, Any] = {"kernel_init": self.kernel_init, "scale": self.scale}
         channels: dict[str, Any] = {"axes": self.axes, "in_axis": self.in_axis, "groups": groups, "use_bias": False}
-        y = Conv((self.features,), **channels, **square, **drawn, name="conv")(image)
+        y = Conv((self.features,), **channels, **square, **fields, name="conv")(image)
         y = self.norm.clone(parent=self, name="norm").normalise(y, train, self.axes[0])
         return y if self.activation is None else ACTIVATIONS[self.activation](y)

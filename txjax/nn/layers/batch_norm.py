@@ -98,8 +98,8 @@ class BatchNorm(Norm):
         whole = of_examples(mean)
         var = of_groups(jnp.square(y - whole))
         if not self.is_initializing():
-            for average, seen in zip(averages, (mean, var * (count / (count - 1))), strict=True):
-                average.value = self.momentum * average.value + (1 - self.momentum) * seen.mean(0)
+            for average, statistic in zip(averages, (mean, var * (count / (count - 1))), strict=True):
+                average.value = self.momentum * average.value + (1 - self.momentum) * statistic.mean(0)
         return whole, of_examples(var)
 
     @nn.nowrap

@@ -200,8 +200,8 @@ class Experts(MLP):
         probabilities = jax.nn.softmax(scores)
         gates, chosen = jax.lax.top_k(probabilities, self.top)
         gates = gates / gates.sum(-1, keepdims=True) if self.top > 1 else gates
-        real = jnp.broadcast_to(True if context.real is None else context.real, x.shape[:2])
-        chosen = jnp.where(real[..., None], chosen, self.experts)  # padding is not routed
+        token_mask = jnp.broadcast_to(True if context.token_mask is None else context.token_mask, x.shape[:2])
+        chosen = jnp.where(token_mask[..., None], chosen, self.experts)  # padding is not routed
 
         def compute(rows: Rows) -> jax.Array:
             def enter(name: str) -> jax.Array:
@@ -227,7 +227,7 @@ class Experts(MLP):
 
         def mean(values: jax.Array) -> jax.Array:
             """[B L N] -> [B N], over the tokens that are not padding."""
-            return (values * real[..., None]).sum(1) / jnp.maximum(real.sum(1), 1)[:, None]
+            return (values * token_mask[..., None]).sum(1) / jnp.maximum(token_mask.sum(1), 1)[:, None]
 
         load = mean(jax.nn.one_hot(chosen, self.experts).mean(2))
         if self.balance:

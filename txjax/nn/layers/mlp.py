@@ -41,7 +41,7 @@ class TokenContext(Protocol):
         """Whether dropout is active."""
 
     @property
-    def real(self) -> Bool[Array, "#B L"] | None:
+    def token_mask(self) -> Bool[Array, "#B L"] | None:
         """Which tokens are not padding. If None, all are real."""
 
 
@@ -75,15 +75,15 @@ class MLP(nn.Module):
     def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
         """The output, shape and dtype of x."""
         assert self.kernel_init
-        drawn: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
+        fields: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
         inside = (self.hidden_size(x.shape[-1]),)
 
         def enter(name: str) -> jax.Array:
-            return checkpoint_name(Linear(inside, ("mlp",), **drawn, name=name)(x), "hidden")
+            return checkpoint_name(Linear(inside, ("mlp",), **fields, name=name)(x), "hidden")
 
         hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
         down = Linear(
-            x.shape[-1:], ("embed",), in_axes=("mlp",), **drawn, scale=self.kernel_init.residual_scale, name="down"
+            x.shape[-1:], ("embed",), in_axes=("mlp",), **fields, scale=self.kernel_init.residual_scale, name="down"
         )
         return checkpoint_name(down(hidden), "mlp")
 

@@ -115,8 +115,8 @@ class Counted(Learned):
         """The tokens counted from 0; -1 for padding."""
         if segments is None:
             return super().numbers(length, segments)
-        real = (segments > 0).astype(jnp.int32)
-        return jnp.cumsum(real, axis=1, dtype=jnp.int32) * real - 1
+        token_mask = (segments > 0).astype(jnp.int32)
+        return jnp.cumsum(token_mask, axis=1, dtype=jnp.int32) * token_mask - 1
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None

@@ -67,8 +67,8 @@ class DisentangledAttention(Attention):
 
         def both(name: str, source: jax.Array) -> Projected:
             content = self.projection(name, name, x.shape[-1])
-            own = self.positions == "own"
-            position = self.projection(f"position_{name}", name, x.shape[-1]) if own else content
+            has_projections = self.positions == "own"
+            position = self.projection(f"position_{name}", name, x.shape[-1]) if has_projections else content
             return Projected(content(source), position(rows))
 
         query, key = (both(name, source) for name, source in zip(("query", "key"), sources, strict=True))

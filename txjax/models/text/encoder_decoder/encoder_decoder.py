@@ -86,8 +86,8 @@ class EncoderDecoder(TwoStacks, kw_only=True):
         values = None
         if source_tokens is not None:
             encoder = SourceLayers(**self.encoder_fields(), name="encoder")
-            own = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
-            within = StackInputs(own, own, Mask.within(source_segments), train)
+            numbers = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
+            within = StackInputs(numbers, numbers, Mask.within(source_segments), train)
             embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
             values = encoder(embed_source(source_tokens, self.dtype), within)
             before = values.shape[1] - source_tokens.shape[1]

@@ -22,12 +22,12 @@ class Annotations:
     Attributes:
       keys: [B S A], of the values; computed once.
       values: [B S C], one vector a token.
-      real: bool [B S], which tokens are not padding. If None, all.
+      token_mask: bool [B S], which tokens are not padding. If None, all.
     """
 
     keys: Float[Array, "B S A"]
     values: Float[Array, "B S C"]
-    real: Bool[Array, "B S"] | None = None
+    token_mask: Bool[Array, "B S"] | None = None
 
 
 class Alignment(nn.Module):
@@ -57,8 +57,8 @@ class Alignment(nn.Module):
     ) -> tuple[Float[Array, "B L C"], Float[Array, "B L S"]]:
         """The weighted means of the values, in their dtype, and the weights, float32."""
         scores = self.scores(query, source.keys)
-        if source.real is not None:
-            scores = jnp.where(source.real[:, None], scores, FAR)
+        if source.token_mask is not None:
+            scores = jnp.where(source.token_mask[:, None], scores, FAR)
         weights = jax.nn.softmax(scores, axis=-1)
         values = source.values
         context = jnp.einsum("bls,bsc->blc", weights.astype(values.dtype), values, preferred_element_type=jnp.float32)

@@ -112,8 +112,8 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         decoder = set_model_fields(self.attend, "config.model.attend", cell=cell, alignment=alignment)
-        real, given = None if segments is None else segments > 0, embedded(embed, tokens)
-        states, contexts = decoder.clone(parent=self, name="decoder")(given, hidden, values, source_real, real)
+        token_mask, given = None if segments is None else segments > 0, embedded(embed, tokens)
+        states, contexts = decoder.clone(parent=self, name="decoder")(given, hidden, values, source_real, token_mask)
         x = readout.clone(parent=self, name="out")(states, given, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         return self.read(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)

@@ -93,9 +93,9 @@ class DETR(TwoStacks, kw_only=True):
             expected = "an encoder of images with head=None and no class token"
             raise UserError("config.model.backbone", expected, type(self.backbone).__name__)
         grid, batch = encoded.grid, len(image)
-        real = self.real(image, extent, grid.rows, grid.columns)
-        segments = None if extent is None else real.reshape(batch, -1).astype(jnp.int32)
-        positions = self.map_positions(real, self.width)
+        pixel_mask = self.pixel_mask(image, extent, grid.rows, grid.columns)
+        segments = None if extent is None else pixel_mask.reshape(batch, -1).astype(jnp.int32)
+        positions = self.map_positions(pixel_mask, self.width)
         project = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="project")
         numbers = jnp.arange(grid.rows * grid.columns, dtype=jnp.int32)[None]
         within = StackInputs(numbers, numbers, Mask.within(segments), train, grid=grid, added=positions)
@@ -113,7 +113,7 @@ class DETR(TwoStacks, kw_only=True):
         return self.read(Encoded(last, stages=tuple(Encoded(each) for each in others)), self.head, train)
 
     @nn.nowrap
-    def real(
+    def pixel_mask(
         self, image: Float[Array, "B H W C"], extent: Int[Array, "B 2"] | None, rows: int, columns: int
     ) -> Bool[Array, "B {rows} {columns}"]:
         """The parts of a map of rows x columns whose nearest pixel is not padding; at least the first one."""

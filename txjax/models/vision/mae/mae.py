@@ -38,8 +38,8 @@ class PatchDecoder(Part, kw_only=True):
         token = parameter(self, "mask_token", nn.initializers.normal(0.02), (self.width,), ("embed",))
         if keep is not None:
             hidden = jnp.broadcast_to(align(token, x), (x.shape[0], self.patches, self.width))
-            seen = jax.vmap(lambda all, where, rows: all.at[where].set(rows))(hidden, keep, x[:, self.grid.prefix :])
-            x = jnp.concatenate([x[:, : self.grid.prefix], seen], 1)
+            patches = jax.vmap(lambda all, where, rows: all.at[where].set(rows))(hidden, keep, x[:, self.grid.prefix :])
+            x = jnp.concatenate([x[:, : self.grid.prefix], patches], 1)
         positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
         x = self.positions.add(x, positions, self.grid)
         x = self.layers(x, StackInputs(positions, positions, train=train, grid=self.grid))

@@ -95,13 +95,13 @@ class MaxViTStage(StageLayers, kw_only=True):
     @nn.nowrap
     def blocks(self) -> Block:
         """A layer without an `MBConv`."""
-        made = super().blocks()
-        if not isinstance(made, MultiAxis):
+        block = super().blocks()
+        if not isinstance(block, MultiAxis):
             hint = "layers of one kind, which has both attentions"
-            raise UserError("config.model.block", "MultiAxis() with one attention", type(made).__name__, hint=hint)
+            raise UserError("config.model.block", "MultiAxis() with one attention", type(block).__name__, hint=hint)
         own = ("heads", "kv_heads", "kernel_init")
-        fields = {name: getattr(made.attention, name) for name in own}
-        return made.clone(
+        fields = {name: getattr(block.attention, name) for name in own}
+        return block.clone(
             grid_attention=set_model_fields(self.grid_attention, "config.model.grid_attention", **fields),
             grid_mlp=set_model_fields(self.mlp, "config.model.mlp", **{name: fields[name] for name in own[2:]}),
         )

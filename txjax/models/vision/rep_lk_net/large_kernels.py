@@ -38,7 +38,7 @@ class LargeKernel(nn.Module):
         raise NotImplementedError
 
     @nn.nowrap
-    def drawn(self) -> dict[str, Any]:
+    def kernel_fields(self) -> dict[str, Any]:
         """The fields that all convolutions have."""
         assert self.kernel_init
         return {"axes": ("mlp",), "in_axis": "mlp", "kernel_init": self.kernel_init}
@@ -60,7 +60,7 @@ class ParallelKernels(LargeKernel):
         assert self.side and self.norm
 
         def convolved(name: str, side: int) -> Float[Array, "B R C F"]:
-            fields: dict[str, Any] = self.drawn() | {"side": side, "depthwise": True, "norm": self.norm}
+            fields: dict[str, Any] = self.kernel_fields() | {"side": side, "depthwise": True, "norm": self.norm}
             return NormedConv(image.shape[-1], **fields, name=name)(image, train)
 
         y = convolved("large", self.side)
@@ -74,7 +74,7 @@ class MergedKernel(LargeKernel):
     def __call__(self, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B R C F"]:
         assert self.side
         channels, square = image.shape[-1], (self.side, self.side)
-        return Conv((channels,), size=square, groups=channels, **self.drawn(), name="conv")(image)
+        return Conv((channels,), size=square, groups=channels, **self.kernel_fields(), name="conv")(image)
 
 
 class LargeKernelMixer(GridMixer):
@@ -96,9 +96,9 @@ class LargeKernelMixer(GridMixer):
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
         assert self.kernel_init
         width, hidden = image.shape[-1], int(self.ratio * image.shape[-1])
-        each: dict[str, Any] = {"side": 1, "norm": self.norm, "kernel_init": self.kernel_init}
-        enter = NormedConv(hidden, ("mlp",), "embed", activation="relu", **each, name="in")
-        leave = NormedConv(width, ("embed",), "mlp", scale=self.kernel_init.residual_scale, **each, name="out")
+        fields: dict[str, Any] = {"side": 1, "norm": self.norm, "kernel_init": self.kernel_init}
+        enter = NormedConv(hidden, ("mlp",), "embed", activation="relu", **fields, name="in")
+        leave = NormedConv(width, ("embed",), "mlp", scale=self.kernel_init.residual_scale, **fields, name="out")
         norm = self.norm.clone(parent=None, name=None)
         kernel = self.kernel.clone(parent=self, name="depthwise", norm=norm, kernel_init=self.kernel_init)
         return leave(nn.relu(kernel(enter(image, context.train), context.train)), context.train)
@@ -117,9 +117,9 @@ class NormedMLP(MLP):
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
         assert self.kernel_init
-        drawn: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
-        up = Linear((self.hidden_size(x.shape[-1]),), ("mlp",), **drawn, name="up")
-        down = Linear(x.shape[-1:], ("embed",), ("mlp",), **drawn, scale=self.kernel_init.residual_scale, name="down")
+        fields: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
+        up = Linear((self.hidden_size(x.shape[-1]),), ("mlp",), **fields, name="up")
+        down = Linear(x.shape[-1:], ("embed",), ("mlp",), **fields, scale=self.kernel_init.residual_scale, name="down")
 
         def normed(name: str, y: Float[Array, "B L F"], axis: str) -> Float[Array, "B L F"]:
             return self.norm.clone(parent=self, name=f"norm_{name}").normalise(y, context.train, axis)

@@ -51,8 +51,8 @@ class DecomposedAttention(Attention):
         by_column = jnp.einsum("brchk,csk->bhrcs", image, of_columns)[..., None, :]
         length = query.shape[1]
         # Under muP scores scale by 1 / K: the query has half of that factor, the kernel's 1 / sqrt(K) the other half.
-        own = scale((by_row + by_column).reshape(len(query), -1, length, length), self.kernel_init.scaling.attention())
-        return bias_after_prompt(own, context.mask.prefix)
+        bias = scale((by_row + by_column).reshape(len(query), -1, length, length), self.kernel_init.scaling.attention())
+        return bias_after_prompt(bias, context.mask.prefix)
 
     @nn.nowrap
     def vectors(self, name: str, size: int, width: int) -> Float[Array, "S S K"]:

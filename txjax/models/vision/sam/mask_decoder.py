@@ -50,9 +50,9 @@ class Upsampling(nn.Module):
     def __call__(self, x: Float[Array, "B r c D"]) -> Float[Array, "B rows columns E"]:
         """The image of side times as many rows and columns."""
         batch, rows, columns, _ = x.shape
-        drawn: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
+        fields: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
         square = self.side, self.side, self.width
-        tokens = Linear(square, ("taps", "taps", "embed"), ("width",), **drawn, name="linear")(x)
+        tokens = Linear(square, ("taps", "taps", "embed"), ("width",), **fields, name="linear")(x)
         tokens = tokens.reshape(batch, rows * columns, -1)
         y = unpatchify(tokens, self.side, self.side * rows, self.side * columns)
         return y + align(parameter(self, "bias", nn.initializers.zeros, (self.width,), ("embed",)), y)
@@ -81,14 +81,14 @@ class MaskDecoder(Part, kw_only=True):
         self,
         image: Float[Array, "B r c D"],
         prompts: Float[Array, "B P D"],
-        real: Bool[Array, "B P"],
+        prompt_mask: Bool[Array, "B P"],
         positions: Float[Array, "1 L D"],
         train: bool,
     ) -> tuple[Float[Array, "B M 4*r 4*c"], Float[Array, "B M"]]:
         """Logits of the masks and the predicted IoUs, float32.
 
         Args:
-          real: which prompts are attended to.
+          prompt_mask: which prompts are attended to.
           positions: of the image's patches.
         """
         if self.width % 8:
@@ -96,16 +96,17 @@ class MaskDecoder(Part, kw_only=True):
         batch, rows, columns, width = image.shape
         table = Embed(self.masks, width, axis="masks", name="mask_tokens")
         iou_token = parameter(self, "iou_token", nn.initializers.normal(table.std), (width,), ("embed",))
-        own = jnp.concatenate([iou_token[None], table.embedding]).astype(image.dtype)
-        tokens = jnp.concatenate([jnp.broadcast_to(own, (batch, *own.shape)), prompts.astype(image.dtype)], 1)
+        output_tokens = jnp.concatenate([iou_token[None], table.embedding]).astype(image.dtype)
+        repeated = jnp.broadcast_to(output_tokens, (batch, *output_tokens.shape))
+        tokens = jnp.concatenate([repeated, prompts.astype(image.dtype)], 1)
 
         numbers = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-        segments = jnp.pad(real.astype(jnp.int32), ((0, 0), (len(own), 0)), constant_values=1)
+        segments = jnp.pad(prompt_mask.astype(jnp.int32), ((0, 0), (len(output_tokens), 0)), constant_values=1)
         memory = Memory(added=positions)
         inputs = StackInputs(numbers, numbers, Mask.within(segments), train, memory, added=tokens)
         streams = tokens, image.reshape(batch, rows * columns, width)
-        given, (tokens, patches) = tokens, self.layers(streams, inputs)
-        context = reading(LayerContext(memory=memory, train=train, added=given), patches)
+        positions_of_tokens, (tokens, patches) = tokens, self.layers(streams, inputs)
+        context = reading(LayerContext(memory=memory, train=train, added=positions_of_tokens), patches)
         tokens = self.reader().clone(parent=self, name="final", _deep_clone=True)(tokens, context)
 
         activation = ACTIVATIONS[self.upscale_activation]
@@ -131,11 +132,11 @@ class MaskDecoder(Part, kw_only=True):
     @nn.nowrap
     def half(self) -> Block:
         """The tokens' half of a layer."""
-        made = super().blocks()
-        if type(made) is not PostNorm:
-            got = type(self.block).__name__ if isinstance(made, Block) else "several attentions"
+        block = super().blocks()
+        if type(block) is not PostNorm:
+            got = type(self.block).__name__ if isinstance(block, Block) else "several attentions"
             raise UserError("config.model.block", "PostNorm() with one attention", got)
-        return made
+        return block
 
     @nn.nowrap
     def reader(self) -> PostNormAttention:

@@ -64,10 +64,10 @@ class Neck(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "B r c E"], train: bool) -> Float[Array, "B r c D"]:
         """A projection and a convolution, each normalised."""
-        drawn: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
-        x = Linear((self.width,), ("embed",), ("width",), **drawn, name="linear")(x)
+        fields: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
+        x = Linear((self.width,), ("embed",), ("width",), **fields, name="linear")(x)
         x = self.norm.clone(parent=self, name="norm_1").normalise(x, train)
-        x = Conv((self.width,), **drawn, name="conv")(x)
+        x = Conv((self.width,), **fields, name="conv")(x)
         return self.norm.clone(parent=self, name="norm_2").normalise(x, train)
 
 
@@ -115,8 +115,8 @@ class SAM(Transformer, kw_only=True):
     def setup(self) -> None:
         norm = self.norm.clone(parent=None, name=None)
         self.neck = Neck(self.width, norm, kernel_init=self.kernel_init)
-        own = self.fourier, self.mask_channels, norm, self.activation
-        self.prompts = PromptEncoder(self.width, *own, kernel_init=self.kernel_init)
+        parts = self.fourier, self.mask_channels, norm, self.activation
+        self.prompts = PromptEncoder(self.width, *parts, kernel_init=self.kernel_init)
         self.decoder = MaskDecoder(
             width=self.width,
             depth=self.depth,
@@ -187,9 +187,9 @@ class SAM(Transformer, kw_only=True):
         def together(x: jax.Array) -> jax.Array:
             return x.reshape(batch * objects, *x.shape[2:])
 
-        real = together(point_labels != IGNORED)
-        found = self.decoder(together(image), together(tokens), real, self.positions_of(grid), train)
-        logits, ious = (x.reshape(batch, objects, *x.shape[1:]) for x in found)
+        prompt_mask = together(point_labels != IGNORED)
+        outputs = self.decoder(together(image), together(tokens), prompt_mask, self.positions_of(grid), train)
+        logits, ious = (x.reshape(batch, objects, *x.shape[1:]) for x in outputs)
         return logits, ious
 
     @nn.nowrap

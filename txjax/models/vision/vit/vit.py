@@ -41,8 +41,8 @@ class ClassToken(nn.Module):
 
 def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]:
     """The positions of the tokens before the patches and of the patches with these numbers."""
-    own = jnp.broadcast_to(jnp.arange(grid.prefix, dtype=jnp.int32), (patches.shape[0], grid.prefix))
-    return jnp.concatenate([own, patches + grid.prefix], 1)
+    prefix = jnp.broadcast_to(jnp.arange(grid.prefix, dtype=jnp.int32), (patches.shape[0], grid.prefix))
+    return jnp.concatenate([prefix, patches + grid.prefix], 1)
 
 
 class PatchEncoder(Transformer, kw_only=True):
