@@ -73,9 +73,9 @@ class DoRA(LoRA):
         bias = align(params["bias"], y) if "bias" in params else 0
         in_axes = getattr(module, "in_axes", None) or (module.in_axis,)
         parts = {"down": (in_axes, ("rank",)), "up": (("rank",), tuple(module.axes))}
-        update = self.factor / module.scaling.multiplier(role(in_axes, tuple(module.axes)))
+        update = self.factor / module.kernel_init.scaling.multiplier(role(in_axes, tuple(module.axes)))
         for names in parts.values():
-            update *= module.scaling.multiplier(role(*names))
+            update *= module.kernel_init.scaling.multiplier(role(*names))
         own = dict(factor=self.factor, update=update, axes=tuple(module.axes))
         branch = Directed(*self.halves(module), None, self.dropout, **own, name=self.name)
         return branch.directed(x, y - bias, params["kernel"], y.dtype) + bias

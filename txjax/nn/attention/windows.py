@@ -6,17 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError
-
-
-def padded_image(x: Shaped[Array, "B L *D"], grid: Grid, multiple: int) -> Shaped[Array, "B R C *D"]:
-    """The tokens of a grid as an image, with zeros below and on the right to a multiple of rows and columns."""
-    if grid.prefix:
-        raise UserError("config.model", "a model without a class token: only the patches of a grid", grid)
-    image = x.reshape(x.shape[0], *grid[:2], *x.shape[2:])
-    more = [(0, 0), *((0, -size % multiple) for size in grid[:2]), *((0, 0),) * (x.ndim - 2)]
-    return jnp.pad(image, more) if any(after for _, after in more) else image
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import errors, traverse_util
 from flax.core import meta
 
-from txjax.nn.parameters.adapter_hooks import applied_at
+from txjax.nn.parameters.active_adapter import applied_at
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, needs_barriers
 from txjax.types import PyTree, UserError
@@ -22,6 +22,17 @@ _BY_LAYER = (
     "layer_inputs",
     *AUX_COLLECTIONS,
 )  # what each layer has for itself
+
+
+def check_turns(depth: int, kinds: int, groups: int) -> None:
+    """Raises UserError if the depth is not a multiple of the kinds of layers, and of the sets of parameters."""
+    if depth % kinds:
+        raise UserError("config.model.depth", f"a multiple of the {kinds} kinds of layers", depth)
+    if depth % groups:
+        raise UserError("config.model.stack.groups", f"a divisor of the depth {depth}", groups)
+    if groups < depth and (depth // groups) % kinds:
+        expected = f"groups of a multiple of the {kinds} kinds of layers"
+        raise UserError("config.model.stack.groups", expected, groups)
 
 
 def take_turns(
@@ -51,11 +62,11 @@ def take_turns(
     """
     depth, count = stack.depth, len(kinds)
     blocks = [kind.clone(parent=None, name="block", _deep_clone=True) for kind in kinds]
-    given = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
-    apart = isinstance(given["params"], tuple)
-    given = given if apart else meta.remove_axis(given, 0, _STACKED)
-    params = given.pop("params")
-    if state := sorted(set(given) - set(_BY_LAYER)):
+    collections = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
+    apart = isinstance(collections["params"], tuple)
+    collections = collections if apart else meta.remove_axis(collections, 0, _STACKED)
+    params = collections.pop("params")
+    if state := sorted(set(collections) - set(_BY_LAYER)):
         raise UserError("config.model.stack", "layers without model state, if they differ or are shared", state)
     scope = stack.scope
     assert scope is not None
@@ -103,7 +114,7 @@ def take_turns(
     if apart:
         fractions, each = stack.depth_fractions(depth), []
         for i in range(depth):
-            variables, keys = ({name: layers[i] for name, layers in tree.items()} for tree in (given, rngs))
+            variables, keys = ({name: layers[i] for name, layers in tree.items()} for tree in (collections, rngs))
             own = variables, keys, fractions[i]
             x, result = run(i % count, params[i * groups // depth], own, x)
             each.append(result)
@@ -112,7 +123,7 @@ def take_turns(
         streams = jax.tree.map(lambda *layers: jnp.stack(layers), *(stream for stream, _ in each))
         return x if streams is None else (x, streams)
 
-    own = (given, rngs, stack.depth_fractions(depth))
+    own = (collections, rngs, stack.depth_fractions(depth))
     if shared:
 
         def group(x: PyTree, one: PyTree) -> tuple[PyTree, PyTree]:

@@ -10,17 +10,8 @@ from txjax.interop.huggingface.rules import SAME, Flat, Rule, linear, norm, proj
 from txjax.interop.huggingface.shared.decoder_family import DecoderFamily
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder.decoder import Decoder, llama
-from txjax.nn import (
-    Attention,
-    GatedMLP,
-    LinearScaling,
-    Llama3Scaling,
-    RMSNorm,
-    Rotary,
-    RotaryScaling,
-    Tied,
-)
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn import Attention, GatedMLP, LinearScaling, Llama3Scaling, RMSNorm, Rotary, RotaryScaling, Tied
+from txjax.nn.attention.mixer import PROJECTIONS
 
 # Their `rope_type`: our class, and their names of its fields.
 _SCALINGS: dict[str, tuple[type[RotaryScaling], dict[str, str]]] = {

@@ -11,7 +11,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.decoder.hf_llama import Llama
 from txjax.nn import Attention, RMSNorm
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 BIASED = ("query", "key", "value")
 

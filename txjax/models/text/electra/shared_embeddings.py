@@ -88,7 +88,7 @@ def _added(field: Any) -> Any:
         return field
     if type(field).add is Positions.add:
         return None
-    fields = (f"{each.name}={getattr(field, each.name)}" for each in tree.config_fields(field))
+    fields = (f"{part.name}={getattr(field, part.name)}" for part in tree.config_fields(field))
     return f"{type(field).__name__}({', '.join(fields)})"
 
 

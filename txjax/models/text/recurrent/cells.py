@@ -1,14 +1,13 @@
 """Recurrent cells: one step from a state and an input to the next state."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 from txjax.types import config_field
 
 
@@ -19,15 +18,14 @@ class Cell(nn.Module):
     keeps for itself. A cell gets its input's product: a layer computes it for all positions at once (`product`).
 
     Attributes:
-      width, use_bias, initial, scaling: set by the model.
+      width, use_bias, kernel_init: set by the model.
       gates: G, vectors of the input's product.
       vectors: N, vectors of the state.
     """
 
     width: int | None = None
     use_bias: bool | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
     gates: ClassVar[int]
     vectors: ClassVar[int] = 1
 
@@ -54,10 +52,9 @@ class Cell(nn.Module):
           axis: logical name of C: inside a loop `width`, which no mesh shards by default; outside `embed`.
           gates: G. If None, all.
         """
-        assert self.width and self.initial and self.scaling
+        assert self.width and self.kernel_init
         size = gates or self.gates, self.width
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        return Linear(size, ("gates", "width"), (axis,), use_bias, **drawn, name=name)(x)
+        return Linear(size, ("gates", "width"), (axis,), use_bias, kernel_init=self.kernel_init, name=name)(x)
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "*batch C"]) -> Float[Array, "*batch G D"]:

@@ -22,7 +22,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.cvt.conv_attention import ConvAttention
 from txjax.models.vision.cvt.cvt import CvT as Model
 from txjax.nn import MLP, BatchNorm, FirstToken, LayerNorm, NormedConvEmbedding, PreNorm
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 _CONVOLVED = PROJECTIONS[:3]
 _EMBEDDING = ("patch_sizes", "patch_stride", "patch_padding")  # side, stride, padding

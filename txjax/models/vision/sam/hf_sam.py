@@ -28,9 +28,9 @@ from txjax.nn import (
     PositionedAttention,
     PositionedCrossAttention,
     PreNormWithoutFinal,
-    head_size,
 )
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
+from txjax.parametrization import head_size
 from txjax.types import PyTree
 
 _FOURIER = "shared_image_embedding.positional_embedding"

@@ -20,7 +20,7 @@ from txjax.interop.huggingface.rules import (
 from txjax.models.vision.sam.sam import SAM
 from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Learned
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
 # Their names of the tokens' attentions; the norms are numbered in the order of the branches.

@@ -13,7 +13,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.swin.swin import Swin as Model
 from txjax.models.vision.swin.swin import shifted_windows
 from txjax.nn import MLP, LayerNorm, MeanTokens, PatchEmbedding, PatchMerging, PreNorm, WindowAttention
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 
 class Swin(Stages):
