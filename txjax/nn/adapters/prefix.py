@@ -119,8 +119,8 @@ class Prefix(Adapter):
         grouped = query.reshape(batch, length, groups, heads // groups, size)
         scores = jnp.einsum("blgqk,ngk->bgqln", grouped, key, preferred_element_type=jnp.float32) * size**-0.5
         values = jnp.einsum("bgqln,ngk->blgqk", jax.nn.softmax(scores).astype(value.dtype), value)
-        own = jax.nn.logsumexp(scores, -1).reshape(batch, heads, length)
-        part = jax.nn.sigmoid(own - normaliser).swapaxes(1, 2)[..., None]
+        log_sum = jax.nn.logsumexp(scores, -1).reshape(batch, heads, length)
+        part = jax.nn.sigmoid(log_sum - normaliser).swapaxes(1, 2)[..., None]
         return ((1 - part) * y + part * values.reshape(y.shape)).astype(y.dtype)
 
 
@@ -146,12 +146,12 @@ class MLPPrefix(Prefix):
         self, params: dict[str, Any], axes: Mapping[str, Axes], scaling: Callable[[str], Scaling | None]
     ) -> tuple[Adapter, dict[str, Any]]:
         """The `Prefix` of the keys and values that the MLP gives, and the parameters with it."""
-        flat, source, own = dict(params), f"{self.name}/embedding", f"/{self.name}/"
+        flat, source, folder = dict(params), f"{self.name}/embedding", f"/{self.name}/"
         for stack in [path.removesuffix(source) for path in params if path.endswith(source)]:
             parts = (source, f"{self.name}/hidden/kernel", f"{self.name}/hidden/bias")
             rows, kernel, bias = (flat.pop(stack + part) for part in parts)
             hidden = jnp.tanh(rows @ kernel + align(bias, rows))
-            kernels = [path for path in flat if own in path.removeprefix(stack) and path.endswith("/kernel")]
+            kernels = [path for path in flat if folder in path.removeprefix(stack) and path.endswith("/kernel")]
             for path in filter(lambda path: path.startswith(stack), kernels):
                 name = path.removesuffix("/kernel")
                 factor = (scaling(path) or Scaling()).multiplier(role_of(axes[path]))

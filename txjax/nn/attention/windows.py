@@ -53,12 +53,12 @@ class Windows:
 
     def join(self, windows: Shaped[Array, "BW S *D"]) -> Shaped[Array, "B L *D"]:
         """The inverse of `cut`."""
-        (rows, columns), own = self._windows, windows.shape[2:]
-        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *own)
-        image = self._merge(tiles).reshape(-1, rows * self.side, columns * self.side, *own)
+        (rows, columns), dims = self._windows, windows.shape[2:]
+        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *dims)
+        image = self._merge(tiles).reshape(-1, rows * self.side, columns * self.side, *dims)
         if self.shift:
             image = jnp.roll(image, (self.shift, self.shift), (1, 2))
-        return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *own)
+        return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *dims)
 
     def tokens(self) -> Int[Array, "W S"]:
         """The numbers of every window's tokens in the grid, row by row; -1 is padding."""
@@ -84,7 +84,7 @@ class Windows:
         """
         reach = (side or self.side) - 1
         row, column = np.divmod(np.arange(self.side**2), self.side)
-        rows, columns = (own[:, None] - own[None] + reach for own in (row, column))
+        rows, columns = (numbers[:, None] - numbers[None] + reach for numbers in (row, column))
         return rows * (2 * reach + 1) + columns
 
     def _split(self, image: Shaped[Array, "B R C *D"]) -> Shaped[Array, "B r c S S *D"]:
