@@ -94,15 +94,15 @@ class Hierarchical(LayerTemplates, kw_only=True):
             raise UserError("config.model.stages", "at least one Stage", self.stages)
         grid = Grid(*image.shape[1:3])
         x = image.astype(self.dtype).reshape(image.shape[0], -1, image.shape[3])
-        found = []
+        stages = []
         for number in range(len(self.stages)):
             x, grid = self.enter(number, x, grid, train)
             if (layers := self.layers_of(number)).depth:
                 x = layers(x, grid, train)
-            found.append(Encoded(x, grid=grid))
+            stages.append(Encoded(x, grid=grid))
         if self.block.final_norm:
             x = self.norm.clone(parent=self, name="norm_final").normalise(x, train)
-        return Encoded(x, grid=grid, stages=tuple(found))
+        return Encoded(x, grid=grid, stages=tuple(stages))
 
     @nn.nowrap
     def enter(self, number: int, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[jax.Array, Grid]:
@@ -164,11 +164,11 @@ class Hierarchical(LayerTemplates, kw_only=True):
     def scaling(self) -> Scaling | None:
         """The scaling by the width of the first stage; the other widths are taken to grow with it."""
         first, depth = self.stages[0], sum(stage.depth for stage in self.stages)
-        found = self.parametrization.scaling(first.width, head_size(first.width, first.heads), depth)
-        if found is not None and found.alpha:
+        scaling = self.parametrization.scaling(first.width, head_size(first.width, first.heads), depth)
+        if scaling is not None and scaling.alpha:
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a model of several stages", got)
-        return found
+        return scaling
 
 
 def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:

@@ -61,16 +61,16 @@ class QuantizedKernels:
         *apart, last = axes.uncopied_dims[: axes.inputs]
         alone = [*apart] if self.tile else []
         tiles = {last: _tile(kernel.shape[last], self.tile)} if self.tile else {}
-        each = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
-        found = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=each, tiled_axes=tiles)
-        values = found.qvalue
+        scaled_axes = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
+        quantized = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=scaled_axes, tiled_axes=tiles)
+        values = quantized.qvalue
         if self.format in _PACKED:
             if kernel.shape[-1] % 2:
                 got = f"{list(kernel.shape)}"
                 raise UserError(f"{FIELD}.paths", "kernels whose last dimension is even, for four bits", got)
             low, high = (values.astype(jnp.uint8)[..., start::2] & 15 for start in (0, 1))
             values = low | high << 4
-        return {self.format: values, SCALE: found.scale}
+        return {self.format: values, SCALE: quantized.scale}
 
     def axes(self, axes: Axes) -> dict[str, Axes]:
         """The logical axes of these parameters."""

@@ -50,15 +50,18 @@ class Shared(Sharing):
     """Tokens, types and positions are shared, and trained by both losses (Clark et al. 2020, 3.2)."""
 
     def __call__(self, embeddings: Embeddings, model: Any) -> Embeddings:
-        width, own = embeddings.tokens.width, model.discriminator.embed_width or model.discriminator.width
-        if width != own:
+        width = embeddings.tokens.width
+        discriminators = model.discriminator.embed_width or model.discriminator.width
+        if width != discriminators:
             expected = f"{width}, the width of the generator's embeddings, which are shared"
-            raise UserError("config.model.discriminator.embed_width", expected, own)
+            raise UserError("config.model.discriminator.embed_width", expected, discriminators)
         for field in ("types", "languages", "positions"):
-            generators, own = (_added(getattr(part, field)) for part in (model.generator, model.discriminator))
-            if generators != own:
+            generators, discriminators = (
+                _added(getattr(part, field)) for part in (model.generator, model.discriminator)
+            )
+            if generators != discriminators:
                 expected = f"{generators}, as the generator's, which are shared"
-                raise UserError(f"config.model.discriminator.{field}", expected, own)
+                raise UserError(f"config.model.discriminator.{field}", expected, discriminators)
         return embeddings
 
     def tables(self, params: PyTree) -> PyTree:

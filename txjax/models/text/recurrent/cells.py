@@ -29,11 +29,11 @@ class Cell(nn.Module):
     gates: ClassVar[int]
     vectors: ClassVar[int] = 1
 
-    def __call__(self, state: Float[Array, "B N D"], given: Float[Array, "B G D"]) -> Float[Array, "B N D"]:
+    def __call__(self, state: Float[Array, "B N D"], inputs: Float[Array, "B G D"]) -> Float[Array, "B N D"]:
         """The next state.
 
         Args:
-          given: the sum of the products of all inputs.
+          inputs: the sum of the products of all inputs.
         """
         raise NotImplementedError
 
@@ -83,15 +83,15 @@ class GRU(Cell):
     gates: ClassVar[int] = 3
 
     @nn.compact
-    def __call__(self, state: Float[Array, "B 1 D"], given: Float[Array, "B 3 D"]) -> Float[Array, "B 1 D"]:
+    def __call__(self, state: Float[Array, "B 1 D"], inputs: Float[Array, "B 3 D"]) -> Float[Array, "B 1 D"]:
         hidden, before = state[:, 0], self.reset == "before"
         if before:
             product = self.product(hidden, "recurrent", gates=2)
         else:
             product = self.product(hidden, "recurrent", use_bias=bool(self.use_bias))
-        reset, update = (nn.sigmoid(given[:, i] + product[:, i]) for i in range(2))
+        reset, update = (nn.sigmoid(inputs[:, i] + product[:, i]) for i in range(2))
         inner = self.product(reset * hidden, "candidate", gates=1)[:, 0] if before else reset * product[:, 2]
-        new = jnp.tanh(given[:, 2] + inner)
+        new = jnp.tanh(inputs[:, 2] + inner)
         return ((1 - update) * new + update * hidden)[:, None]
 
 
@@ -105,8 +105,8 @@ class LSTM(Cell):
     vectors: ClassVar[int] = 2
 
     @nn.compact
-    def __call__(self, state: Float[Array, "B 2 D"], given: Float[Array, "B 4 D"]) -> Float[Array, "B 2 D"]:
-        total = given + self.product(state[:, 0], "recurrent")
+    def __call__(self, state: Float[Array, "B 2 D"], inputs: Float[Array, "B 4 D"]) -> Float[Array, "B 2 D"]:
+        total = inputs + self.product(state[:, 0], "recurrent")
         enter, forget, leave = (nn.sigmoid(total[:, i]) for i in (0, 1, 3))
         memory = forget * state[:, 1] + enter * jnp.tanh(total[:, 2])
         return jnp.stack([leave * jnp.tanh(memory), memory], axis=1)

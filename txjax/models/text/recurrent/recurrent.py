@@ -86,8 +86,8 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
           segments: the same for `tokens`.
           positions: ignored: a recurrence counts by itself.
         """
-        drawn = self.parts_fields()
-        of_decoder = {"width": self.width, **drawn}
+        fields = self.parts_fields()
+        of_decoder = {"width": self.width, **fields}
         cell, alignment, readout = (
             set_model_fields(getattr(self, name), f"config.model.{name}", **of_decoder)
             for name in ("cell", "alignment", "readout")
@@ -105,16 +105,18 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
             numbers = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
             inputs = StackInputs(numbers, numbers, Mask.within(source_segments), train)
             encoded = self.layers(embedded(table, source_tokens), inputs)
-            start = Linear((self.width,), ("width",), **drawn, name="start")
+            start = Linear((self.width,), ("width",), **fields, name="start")
             prompt = encoded[1].shape[1] - source_tokens.shape[1]
             hidden, values = jnp.tanh(start(encoded[1][:, 0])), jnp.concatenate(encoded, axis=-1)[:, prompt:]
         elif self.is_initializing() or not self.is_mutable_collection("cache"):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         decoder = set_model_fields(self.attend, "config.model.attend", cell=cell, alignment=alignment)
-        token_mask, given = None if segments is None else segments > 0, embedded(embed, tokens)
-        states, contexts = decoder.clone(parent=self, name="decoder")(given, hidden, values, source_real, token_mask)
-        x = readout.clone(parent=self, name="out")(states, given, contexts)
+        token_mask, embeddings = None if segments is None else segments > 0, embedded(embed, tokens)
+        states, contexts = decoder.clone(parent=self, name="decoder")(
+            embeddings, hidden, values, source_real, token_mask
+        )
+        x = readout.clone(parent=self, name="out")(states, embeddings, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         return self.read(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)
 
@@ -145,8 +147,8 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
     def table(self, vocab: int, name: str) -> Embed:
         """An embedding of so many tokens."""
         fields: dict[str, Any] = {"width": self.embed_width or self.width, "scaling": self.layer_scaling()}
-        made = set_model_fields(self.embedding, "config.model.embedding", vocab=vocab, **fields)
-        return made.clone(parent=self, name=name)
+        embedding = set_model_fields(self.embedding, "config.model.embedding", vocab=vocab, **fields)
+        return embedding.clone(parent=self, name=name)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

@@ -39,8 +39,8 @@ class Step(nn.Module):
 
     @nn.compact
     def __call__(self, state: Float[Array, "B N D"], at: tuple, fixed: None) -> tuple[Array, Array]:
-        given, token_mask = at
-        state = unless_padding(token_mask, self.cell(state, given), state)
+        inputs, token_mask = at
+        state = unless_padding(token_mask, self.cell(state, inputs), state)
         return state, state[:, 0]
 
 
@@ -68,11 +68,11 @@ class Recurrent(nn.Module):
           state: before the first position. If None, zeros.
           token_mask: which positions are not padding. If None, all. Padding anywhere in a row leaves the state.
         """
-        given = self.cell.inputs(x)
+        inputs = self.cell.inputs(x)
         if state is None:
-            state = jnp.zeros((len(x), self.cell.vectors, given.shape[-1]), given.dtype)
+            state = jnp.zeros((len(x), self.cell.vectors, inputs.shape[-1]), inputs.dtype)
         loop = over_positions(Step, self.reverse)
-        return loop(self.cell.clone(parent=None, name=None), name="steps")(state, (given, token_mask), None)
+        return loop(self.cell.clone(parent=None, name=None), name="steps")(state, (inputs, token_mask), None)
 
 
 class Bidirectional(nn.Module):

@@ -102,15 +102,15 @@ class DETR(TwoStacks, kw_only=True):
         encoder = Layers(**self.encoder_fields(), name="encoder")
         features = encoder(project(encoded.features.astype(self.dtype)), within)
 
-        own = jnp.arange(self.queries, dtype=jnp.int32)[None]
+        indices = jnp.arange(self.queries, dtype=jnp.int32)[None]
         embed = Embed(self.queries, self.width, axis="queries", std=1.0, name="queries")
-        queries = embed(own, self.dtype)
-        mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(own), key_segments=segments)
+        queries = embed(indices, self.dtype)
+        mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(indices), key_segments=segments)
         decoder = QueryDecoder(**self.decoder_fields(), name="decoder")
         x = jnp.zeros((batch, self.queries, self.width), self.dtype)
         memory = Memory(features, mask, positions)
-        *others, last = decoder(x, StackInputs(own, own, train=train, memory=memory, added=queries))
-        return self.read(Encoded(last, stages=tuple(Encoded(each) for each in others)), self.head, train)
+        *others, last = decoder(x, StackInputs(indices, indices, train=train, memory=memory, added=queries))
+        return self.read(Encoded(last, stages=tuple(Encoded(features) for features in others)), self.head, train)
 
     @nn.nowrap
     def pixel_mask(
