@@ -56,12 +56,10 @@ class Shared(Sharing):
             expected = f"{width}, the width of the generator's embeddings, which are shared"
             raise UserError("config.model.discriminator.embed_width", expected, discriminators)
         for field in ("types", "languages", "positions"):
-            generators, discriminators = (
-                _added(getattr(part, field)) for part in (model.generator, model.discriminator)
-            )
-            if generators != discriminators:
-                expected = f"{generators}, as the generator's, which are shared"
-                raise UserError(f"config.model.discriminator.{field}", expected, discriminators)
+            ours, theirs = (_added(getattr(part, field)) for part in (model.generator, model.discriminator))
+            if ours != theirs:
+                expected = f"{ours}, as the generator's, which are shared"
+                raise UserError(f"config.model.discriminator.{field}", expected, theirs)
         return embeddings
 
     def tables(self, params: PyTree) -> PyTree:
