@@ -110,7 +110,9 @@ def test_an_imported_classifier_is_evaluated_on_a_folder_of_images(classifier, p
     assert "for evaluate, export and --config.init_from" in capsys.readouterr().out
     workdir = f"--workdir={tmp_path}/import"
     assert main(["evaluate", workdir]) == 2
-    assert "config.data.data_dir: expected the folder of images, with a folder for each class" in capsys.readouterr().err
+    assert (
+        "config.data.data_dir: expected the folder of images, with a folder for each class" in capsys.readouterr().err
+    )
 
     flags = [f"--config.data.data_dir={photos}", "--config.evals.valid.data.split=train+validation+test"]
     assert main(["evaluate", workdir, "--json", *flags]) == 0
