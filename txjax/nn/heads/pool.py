@@ -92,5 +92,5 @@ class NormedPool(Pool):
     norm: Norm | None = None
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
-        inner = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
-        return inner.normalise("norm_final", self.pool(encoded, context))
+        with_norm = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
+        return with_norm.normalise("norm_final", self.pool(encoded, context))

@@ -119,5 +119,5 @@ def _heads_first(query: jax.Array, groups: int) -> jax.Array:
 
 def _heads_last(x: jax.Array, dtype: Any) -> jax.Array:
     """[B G R L K] -> [B L H K]."""
-    batch, groups, heads, length, size = x.shape
-    return x.transpose(0, 3, 1, 2, 4).reshape(batch, length, groups * heads, size).astype(dtype)
+    batch, groups, repeats, length, size = x.shape
+    return x.transpose(0, 3, 1, 2, 4).reshape(batch, length, groups * repeats, size).astype(dtype)

@@ -61,8 +61,8 @@ class QuantizedKernels:
         *apart, last = axes.uncopied_dims[: axes.inputs]
         alone = [*apart] if self.tile else []
         tiles = {last: _tile(kernel.shape[last], self.tile)} if self.tile else {}
-        channels = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
-        quantized = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=channels, tiled_axes=tiles)
+        scaled_axes = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
+        quantized = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=scaled_axes, tiled_axes=tiles)
         values = quantized.qvalue
         if self.format in _PACKED:
             if kernel.shape[-1] % 2:

@@ -50,17 +50,16 @@ class Shared(Sharing):
     """Tokens, types and positions are shared, and trained by both losses (Clark et al. 2020, 3.2)."""
 
     def __call__(self, embeddings: Embeddings, model: Any) -> Embeddings:
-        width, other = embeddings.tokens.width, model.discriminator.embed_width or model.discriminator.width
+        width = embeddings.tokens.width
+        other = model.discriminator.embed_width or model.discriminator.width
         if width != other:
             expected = f"{width}, the width of the generator's embeddings, which are shared"
             raise UserError("config.model.discriminator.embed_width", expected, other)
         for field in ("types", "languages", "positions"):
-            generators, discriminators = (
-                _added(getattr(part, field)) for part in (model.generator, model.discriminator)
-            )
-            if generators != discriminators:
-                expected = f"{generators}, as the generator's, which are shared"
-                raise UserError(f"config.model.discriminator.{field}", expected, discriminators)
+            ours, theirs = (_added(getattr(part, field)) for part in (model.generator, model.discriminator))
+            if ours != theirs:
+                expected = f"{ours}, as the generator's, which are shared"
+                raise UserError(f"config.model.discriminator.{field}", expected, theirs)
         return embeddings
 
     def tables(self, params: PyTree) -> PyTree:

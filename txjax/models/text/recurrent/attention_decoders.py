@@ -115,10 +115,10 @@ class AttendingStep(nn.Module):
     def __call__(
         self, state: Float[Array, "B N D"], at: tuple, source: Annotations
     ) -> tuple[Float[Array, "B N D"], tuple[Array, Array, Array]]:
-        inputs, token_mask = at
+        embedded, token_mask = at
         hidden = state[:, 0]
         context, weights = (x[:, 0] for x in self.alignment(hidden[:, None], source))
-        new = self.cell(state, inputs + self.cell.product(context, "context"))
+        new = self.cell(state, embedded + self.cell.product(context, "context"))
         return unless_padding(token_mask, new, state), (hidden, context, weights)
 
 

@@ -112,11 +112,9 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         decoder = set_model_fields(self.attend, "config.model.attend", cell=cell, alignment=alignment)
-        token_mask, embedded_tokens = None if segments is None else segments > 0, embedded(embed, tokens)
-        states, contexts = decoder.clone(parent=self, name="decoder")(
-            embedded_tokens, hidden, values, source_real, token_mask
-        )
-        x = readout.clone(parent=self, name="out")(states, embedded_tokens, contexts)
+        token_mask, targets = None if segments is None else segments > 0, embedded(embed, tokens)
+        states, contexts = decoder.clone(parent=self, name="decoder")(targets, hidden, values, source_real, token_mask)
+        x = readout.clone(parent=self, name="out")(states, targets, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         return self.read(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)
 

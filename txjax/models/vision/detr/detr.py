@@ -102,14 +102,14 @@ class DETR(TwoStacks, kw_only=True):
         encoder = Layers(**self.encoder_fields(), name="encoder")
         features = encoder(project(encoded.features.astype(self.dtype)), within)
 
-        numbers = jnp.arange(self.queries, dtype=jnp.int32)[None]
+        indices = jnp.arange(self.queries, dtype=jnp.int32)[None]
         embed = Embed(self.queries, self.width, axis="queries", std=1.0, name="queries")
-        queries = embed(numbers, self.dtype)
-        mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(numbers), key_segments=segments)
+        queries = embed(indices, self.dtype)
+        mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(indices), key_segments=segments)
         decoder = QueryDecoder(**self.decoder_fields(), name="decoder")
         x = jnp.zeros((batch, self.queries, self.width), self.dtype)
         memory = Memory(features, mask, positions)
-        *others, last = decoder(x, StackInputs(numbers, numbers, train=train, memory=memory, added=queries))
+        *others, last = decoder(x, StackInputs(indices, indices, train=train, memory=memory, added=queries))
         return self.read(Encoded(last, stages=tuple(Encoded(stage) for stage in others)), self.head, train)
 
     @nn.nowrap

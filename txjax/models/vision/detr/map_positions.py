@@ -34,13 +34,13 @@ class SineMap(MapPositions):
     def __call__(self, pixel_mask: Bool[Array, "B R C"], width: int) -> Float[Array, "B R*C {width}"]:
         if width % 4:
             raise UserError("config.model.width", "a multiple of 4 for SineMap positions", width)
-        columns = []
+        waves_by_axis = []
         for axis in (1, 2):
             count = pixel_mask.astype(jnp.float32).cumsum(axis)
             last = count.max(axis, keepdims=True)
             angles = waves(2 * math.pi * count / (last + _EPS), width // 4, self.theta)
-            columns.append(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*pixel_mask.shape, -1))
-        return jnp.concatenate(columns, -1).reshape(pixel_mask.shape[0], -1, width)
+            waves_by_axis.append(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*pixel_mask.shape, -1))
+        return jnp.concatenate(waves_by_axis, -1).reshape(pixel_mask.shape[0], -1, width)
 
 
 class LearnedMap(MapPositions):

@@ -99,11 +99,11 @@ class MaxViTStage(StageLayers, kw_only=True):
         if not isinstance(block, MultiAxis):
             hint = "layers of one kind, which has both attentions"
             raise UserError("config.model.block", "MultiAxis() with one attention", type(block).__name__, hint=hint)
-        names = ("heads", "kv_heads", "kernel_init")
-        fields = {name: getattr(block.attention, name) for name in names}
+        more = ("heads", "kv_heads", "kernel_init")
+        fields = {name: getattr(block.attention, name) for name in more}
         return block.clone(
             grid_attention=set_model_fields(self.grid_attention, "config.model.grid_attention", **fields),
-            grid_mlp=set_model_fields(self.mlp, "config.model.mlp", **{name: fields[name] for name in names[2:]}),
+            grid_mlp=set_model_fields(self.mlp, "config.model.mlp", **{name: fields[name] for name in more[2:]}),
         )
 
 
@@ -140,16 +140,16 @@ class MaxViT(Hierarchical, kw_only=True):
         drop_path = self.block.drop_path * sum(depths[:number]) / max(sum(depths) - 1, 1)
         if not isinstance(self.stem, MaxViTStem):
             raise UserError("config.model.stem", "MaxViTStem()", type(self.stem).__name__)
-        fields: dict[str, Any] = {"drop_path": drop_path} if number else {"mb_conv": self.conv_of(0, drop_path)}
-        return super().entrance_fields(number) | {"norm": self.batch_norm.clone(parent=None)} | fields
+        more: dict[str, Any] = {"drop_path": drop_path} if number else {"mb_conv": self.conv_of(0, drop_path)}
+        return super().entrance_fields(number) | {"norm": self.batch_norm.clone(parent=None)} | more
 
     @nn.nowrap
     def conv_of(self, number: int, drop_path: float) -> MBConv:
         """The `MBConv` of a stage's layers."""
         if not isinstance(self.downsample, MBConv):
             raise UserError("config.model.downsample", "MBConv()", type(self.downsample).__name__)
-        fields = {"norm": self.batch_norm.clone(parent=None), "in_axis": "width", "drop_path": drop_path}
-        return set_model_fields(self.downsample, "config.model.downsample", **super().entrance_fields(number) | fields)
+        more = {"norm": self.batch_norm.clone(parent=None), "in_axis": "width", "drop_path": drop_path}
+        return set_model_fields(self.downsample, "config.model.downsample", **super().entrance_fields(number) | more)
 
     @nn.nowrap
     def stage_layers(self, number: int, **fields: Any) -> StageLayers:

@@ -1,7 +1,5 @@
 """The decoder of SAM: from an image and the prompts of an object to masks and their expected quality."""
 
-from typing import Any
-
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -50,9 +48,8 @@ class Upsampling(nn.Module):
     def __call__(self, x: Float[Array, "B r c D"]) -> Float[Array, "B rows columns E"]:
         """The image of side times as many rows and columns."""
         batch, rows, columns, _ = x.shape
-        fields: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
-        square = self.side, self.side, self.width
-        tokens = Linear(square, ("taps", "taps", "embed"), ("width",), **fields, name="linear")(x)
+        features = self.side, self.side, self.width
+        tokens = Linear(features, ("taps", "taps", "embed"), ("width",), False, self.kernel_init, name="linear")(x)
         tokens = tokens.reshape(batch, rows * columns, -1)
         y = unpatchify(tokens, self.side, self.side * rows, self.side * columns)
         return y + align(parameter(self, "bias", nn.initializers.zeros, (self.width,), ("embed",)), y)
