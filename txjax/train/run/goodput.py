@@ -21,7 +21,7 @@ EVERY = 1.0  # seconds between writings
 
 
 class Goodput:
-    """Counts every second since the process called `train` as exactly one kind.
+    """Counts every second since the preparation of the run as exactly one kind.
 
     `start` preparation and a fresh draw; `restore` reading a checkpoint; `compile` the first step of every length;
     `step` training, `data` waiting for it; `evaluation`; `save` what saving held up; `lost` work that was done and had
@@ -31,10 +31,15 @@ class Goodput:
     `workdir/goodput.json`, written at every row of the log but once a second at most.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begun: float | None = None) -> None:
+        """
+        Args:
+          begun: when the preparation began, by `time.monotonic()`. If None, now.
+        """
         self.seconds = dict.fromkeys(KINDS, 0.0)
         self.starts, self.lost_steps = 1, 0
-        self._kind, self._since, self._written = "start", time.monotonic(), 0.0
+        self._kind, self._written = "start", 0.0
+        self._since = time.monotonic() if begun is None else begun
         self._paths: list[Path] = []
 
     @contextlib.contextmanager
