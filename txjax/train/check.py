@@ -16,7 +16,7 @@ from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
 from txjax.nn import microbatch_of
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
-from txjax.train.check_scores import check_scores
+from txjax.train.check_scores import check_metric, check_scores, named_metrics
 from txjax.train.state.counting import forward_of
 from txjax.train.state.frozen_parts import check_frozen
 from txjax.train.state.shared_modules import check_shared_modules
@@ -26,18 +26,8 @@ from txjax.types import UserError, near_misses
 from txjax.user_code import user_code_errors
 
 # What the trace of the model reads: an error there leaves it out.
-TRACED = (
-    "config.data",
-    "config.model",
-    "config.objective",
-    "config.optimizer",
-    "config.ema",
-    "config.spikes",
-    "config.mesh",
-    "config.num_steps",
-    "config.batch_size",
-    "config.microbatches",
-)
+FIELDS = "data model objective optimizer ema spikes mesh num_steps batch_size microbatches"
+TRACED = [f"config.{field}" for field in FIELDS.split()]
 
 
 def check(experiment: Experiment) -> Layout:
@@ -52,10 +42,8 @@ def check(experiment: Experiment) -> Layout:
       UserError: for all mistakes that don't follow from others, see `checks.UserErrors`; each names the field, what was
         expected, what came, and what to do.
     """
-    with user_code_errors("config"):
-        checks = Checks()
+    with collect_errors(experiment) as checks:
         layout = _check_trace(checks, _check_description(checks, experiment))
-        _finish(checks, experiment)
     assert layout is not None, "a layout that is left out has an error"
     return layout
 
@@ -66,14 +54,23 @@ def check_description(experiment: Experiment) -> None:
     Raises:
       UserError: see `check`.
     """
-    with user_code_errors("config"):
-        checks = Checks()
+    with collect_errors(experiment) as checks:
         _check_description(checks, experiment)
-        _finish(checks, experiment)
 
 
-def _finish(checks: Checks, experiment: Experiment) -> None:
-    checks.errors = without_inherited(checks.errors, experiment)
+@contextlib.contextmanager
+def collect_errors(stated: Experiment) -> Iterator[Checks]:
+    """Yields checks of an experiment, and raises their errors at the end.
+
+    An evaluation's mistake that it has from the training data is left out.
+
+    Args:
+      stated: the experiment before it is resolved.
+    """
+    checks = Checks()
+    with user_code_errors("config"):
+        yield checks
+    checks.errors = _without_inherited(checks.errors, stated)
     checks.finish()
 
 
@@ -84,9 +81,7 @@ def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
       The experiment with the data of its evaluations filled in.
     """
     checks.run(check_layout, experiment, jax.device_count())
-    if not all(
-        isinstance(part, kind) for part, kind in ((experiment.data, Dataset), (experiment.objective, Objective))
-    ):
+    if not (isinstance(experiment.data, Dataset) and isinstance(experiment.objective, Objective)):
         checks.finish()
     resolved = resolve(experiment, checks)
     objective = resolved.objective
@@ -97,6 +92,8 @@ def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
         _check_evaluation(checks, f"config.evals.{name}", evaluator, resolved)
     checks.run(languages_of, resolved)
     intervals = [f"config.evals.{name}.every_steps" for name in experiment.evals]
+    for field, metric in named_metrics(experiment):
+        checks.run(check_metric, field, metric, experiment.evals, needs=[field.rpartition(".")[0]])
     checks.run(_check_best, experiment, needs=["config.checkpoint", *intervals])
     for tracker in resolved.trackers:
         checks.run(tracker.check)
@@ -132,7 +129,9 @@ def _check_model_state(experiment: Experiment, layout: Layout) -> None:
 
 
 def _check_objective(experiment: Experiment) -> None:
-    model, objective, data = experiment.model, experiment.objective, experiment.data
+    model = experiment.model
+    objective = experiment.objective
+    data = experiment.data
     with inside("config.objective", "objective"):
         objective.check(model, data)
     jax.eval_shape(lambda batch: objective.check_model(model, batch), batch_spec(data, 1))
@@ -165,7 +164,7 @@ def _is_described(checks: Checks, field: str) -> bool:
     return all(path.rpartition(".")[2] in ("name", "split", "data_dir") for path in wrong)
 
 
-def without_inherited(errors: list[UserError], experiment: Experiment) -> list[UserError]:
+def _without_inherited(errors: list[UserError], experiment: Experiment) -> list[UserError]:
     """The errors but those of fields that an evaluation has from the training data, which have an error there."""
     stated = {path for path, value in walk(experiment) if value is not None}
     of_training = {error.field.rpartition(".")[2] for error in errors if overlap(error.field, "config.data")}
@@ -272,17 +271,9 @@ def _check_best(experiment: Experiment) -> None:
     best = experiment.checkpoint.best
     if best is None:
         return
-    kind, _, rest = best.partition("/")
-    name, _, metric = rest.partition("/")
-    choices = [f"eval/{name}/loss" for name in experiment.evals]
-    if kind != "eval" or name not in experiment.evals or not metric:
-        raise UserError(
-            "config.checkpoint.best", "a metric of an evaluation", best, near_misses(best, choices) or choices
-        )
-    if experiment.checkpoint.every_steps % experiment.evals[name].every_steps:
-        raise UserError(
-            "config.checkpoint.every_steps",
-            f"a multiple of config.evals.{name}.every_steps = {experiment.evals[name].every_steps}",
-            experiment.checkpoint.every_steps,
-            hint="checkpoint.best needs the score of every step that is saved",
-        )
+    name = best.split("/")[1]
+    every_steps = experiment.evals[name].every_steps
+    if experiment.checkpoint.every_steps % every_steps:
+        expected = f"a multiple of config.evals.{name}.every_steps = {every_steps}"
+        hint = "checkpoint.best needs the score of every step that is saved"
+        raise UserError("config.checkpoint.every_steps", expected, experiment.checkpoint.every_steps, hint=hint)

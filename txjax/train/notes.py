@@ -55,7 +55,8 @@ def _warn_of_jump(run: Run, start: int) -> None:
         fields = ("optimizer", "num_steps")
         if [stored[name] for name in fields] == [tree.to_json(getattr(run.experiment, name)) for name in fields]:
             return
-        before, now = tree.from_json(stored["optimizer"]).lr(stored["num_steps"]), run.experiment.optimizer.lr(steps)
+        before = tree.from_json(stored["optimizer"]).lr(stored["num_steps"])
+        now = run.experiment.optimizer.lr(steps)
         rates = [f"{float(schedule(start)):.4g}" for schedule in (before, now)]
         if rates[0] != rates[1]:
             change = "" if stored["num_steps"] == steps else f" (num_steps {stored['num_steps']:,} -> {steps:,})"

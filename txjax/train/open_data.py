@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from txjax.checks import Checks
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.data.loading.index import sample_indices
 from txjax.experiment import Experiment
-from txjax.train.check import inside, without_inherited
+from txjax.train.check import collect_errors, inside
 from txjax.types import UserError
 from txjax.user_code import user_code_errors
 
@@ -25,10 +24,8 @@ def open_all(data_sets: Sequence[tuple[str, Dataset]], stated: Experiment) -> li
     Raises:
       UserError: for every data set that can't be used, unless an evaluation's mistake is that of the training data.
     """
-    checks = Checks()
-    sources = [checks.run(open_data, field, data) for field, data in data_sets]
-    checks.errors = without_inherited(checks.errors, stated)
-    checks.finish()
+    with collect_errors(stated) as checks:
+        sources = [checks.run(open_data, field, data) for field, data in data_sets]
     return [source for source in sources if source is not None]
 
 

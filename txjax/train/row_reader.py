@@ -37,12 +37,15 @@ def read_rows(runs: Runs, evaluated: bool = False) -> None:
     Args:
       evaluated: the step is evaluated, so that its rows are due.
     """
-    pending, runs.pending = runs.pending, None
+    pending = runs.pending
+    runs.pending = None
     if pending is None:
         return
     if pending.work is not None:
         runs.throughput.count(pending.work)
-    step, metrics, interval = pending.step, pending.metrics, runs.interval
+    step = pending.step
+    metrics = pending.metrics
+    interval = runs.interval
     due = evaluated or step % runs.experiment.log_every_steps == 0 or step == runs.experiment.num_steps
     interval.add(metrics["sums"])
     skipped = jax.device_get(metrics["skipped"])

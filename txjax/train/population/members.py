@@ -24,18 +24,12 @@ def prepare_members(
     """
     runs = [prepare(experiments[0], workdirs[0], allow_config_change)]
     for experiment, workdir in zip(experiments[1:], workdirs[1:], strict=True):
-        runs.append(_prepare_like(runs, experiment, workdir))
+        config = tree.to_json(experiment.data)
+        sources = [run.source for run in runs if tree.to_json(run.experiment.data) == config]
+        source = sources[0] if sources else open_data("config.data", experiment.data)
+        like = dataclasses.replace(runs[0], experiment=experiment, workdir=workdir, source=source)
+        runs.append(dataclasses.replace(like, fingerprints=like.fingerprints | {"train": source.fingerprint}))
     return runs
-
-
-def _prepare_like(runs: Sequence[Run], experiment: Experiment, workdir: Path) -> Run:
-    config = tree.to_json(experiment.data)
-    sources = [run.source for run in runs if tree.to_json(run.experiment.data) == config]
-    source = sources[0] if sources else open_data("config.data", experiment.data)
-    fingerprints = runs[0].fingerprints | {"train": source.fingerprint}
-    return dataclasses.replace(
-        runs[0], experiment=experiment, workdir=workdir, source=source, fingerprints=fingerprints
-    )
 
 
 def members_behind(stores: Sequence[Store], until: int | None) -> tuple[list[int], int | None]:

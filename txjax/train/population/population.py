@@ -111,7 +111,8 @@ class Population(Trainer):
         self.experiment = self.run.experiment
         self.layout = self.run.layout
         self.experiments = [run.experiment for run in runs]
-        mesh, built = self.experiment.mesh, self.layout.batch.mesh
+        mesh = self.experiment.mesh
+        built = self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
         if any(isinstance(run.source, TrimmableSource) and not run.source.whole for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
@@ -140,7 +141,8 @@ class Population(Trainer):
 
     def build(self, frozen: int | None) -> None:
         """Builds the step. `frozen`: the axis of the members in frozen parameters; None if these are there once."""
-        mesh, built = self.experiment.mesh, self.layout.batch.mesh
+        mesh = self.experiment.mesh
+        built = self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
         every = sharding.stack_shardings(AXIS, self.whole, mesh)
         self.shardings = every if frozen == 0 else dataclasses.replace(every, frozen=self.whole.frozen)

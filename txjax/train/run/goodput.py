@@ -37,8 +37,10 @@ class Goodput:
           begun: when the preparation began, by `time.monotonic()`. If None, now.
         """
         self.seconds = dict.fromkeys(KINDS, 0.0)
-        self.starts, self.lost_steps = 1, 0
-        self._kind, self._written = "start", 0.0
+        self.starts = 1
+        self.lost_steps = 0
+        self._kind = "start"
+        self._written = 0.0
         self._since = time.monotonic() if begun is None else begun
         self._paths: list[Path] = []
 
@@ -56,7 +58,8 @@ class Goodput:
         """From now on seconds are of this kind."""
         now = time.monotonic()
         self.seconds[self._kind] += now - self._since
-        self._kind, self._since = kind, now
+        self._kind = kind
+        self._since = now
 
     def resume(self, workdirs: Sequence[Path], step: int, record: dict[str, float], logged: int) -> None:
         """Takes over what earlier starts of a run spent, and writes to its workdir from now on.
@@ -131,8 +134,8 @@ def read(workdir: Path) -> dict[str, float]:
 def _parsed(path: Path) -> dict[str, float] | None:
     """The numbers of the file; None where there is one that holds none."""
     try:
-        found = tree.read_json(path) if path.exists() else {}
+        totals = tree.read_json(path) if path.exists() else {}
     except UserError:
         return None
     known = (*KINDS, "starts", "lost_steps")
-    return {k: v for k, v in found.items() if k in known and type(v) in (int, float) and 0 <= v < 1e12}
+    return {k: v for k, v in totals.items() if k in known and type(v) in (int, float) and 0 <= v < 1e12}

@@ -64,7 +64,8 @@ def check_stored(here: Iterable[str], source: str, there: Iterable[str]) -> None
     Raises:
       UserError: names the first kernel that is not.
     """
-    ours, theirs = _formats(here), _formats(there)
+    ours = _formats(here)
+    theirs = _formats(there)
     for path, form in sorted(ours.items()):
         if theirs.get(path, form) != form:
             hint = "`txjax quantize` makes a run with quantized kernels; config.model.storage is how this one has them"

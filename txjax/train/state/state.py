@@ -113,7 +113,9 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
     Args:
       trace: of a model and batches like these. If None, the model is traced here.
     """
-    mesh, optimizer, ema = experiment.mesh, experiment.optimizer.tuning(experiment.model), experiment.ema
+    mesh = experiment.mesh
+    optimizer = experiment.optimizer.tuning(experiment.model)
+    ema = experiment.ema
     trace = trace or trace_model(experiment)
     boxed = trace.boxed
     axes = jax.tree.map(axes_of, boxed["params"], is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
@@ -167,7 +169,8 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
 
 def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
     """Moments are sharded like their parameter: the one whose shape they have, and whose path theirs ends in."""
-    shapes, of_params = flat_paths(params), flat_paths(shardings)
+    shapes = flat_paths(params)
+    of_params = flat_paths(shardings)
 
     def sharding_of(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
         parts = path_name(path).split(SEPARATOR)
