@@ -129,12 +129,10 @@ def _check_model_state(experiment: Experiment, layout: Layout) -> None:
 
 
 def _check_objective(experiment: Experiment) -> None:
-    model = experiment.model
     objective = experiment.objective
-    data = experiment.data
     with inside("config.objective", "objective"):
-        objective.check(model, data)
-    jax.eval_shape(lambda batch: objective.check_model(model, batch), batch_spec(data, 1))
+        objective.check(experiment.model, experiment.data)
+    jax.eval_shape(lambda batch: objective.check_model(experiment.model, batch), batch_spec(experiment.data, 1))
 
 
 def _check_evaluation(checks: Checks, where: str, evaluator: Evaluator, experiment: Experiment) -> None:
@@ -225,12 +223,8 @@ def _check_batch(field: str, size: int, experiment: Experiment, num_devices: int
         cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
         raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
     if stages > 1 and size % (rows := parts * copies // stages):
-        raise UserError(
-            field,
-            f"a multiple of model.stack.microbatches = {parts} times the {copies // stages} parts of the batch "
-            f"inside the pipeline = {rows}",
-            size,
-        )
+        inner = f"the {copies // stages} parts of the batch inside the pipeline"
+        raise UserError(field, f"a multiple of model.stack.microbatches = {parts} times {inner} = {rows}", size)
 
 
 @contextlib.contextmanager
@@ -259,12 +253,9 @@ def _check_keys(field: str, data: Dataset, asker: Any, needed: tuple[str, ...]) 
     with inside(field, "data"):
         spec = data.spec()
     if missing := missing_keys(needed, spec):
-        raise UserError(
-            field,
-            f"examples with {', '.join(needed)} ({type(asker).__name__} asks for them)",
-            f"{type(data).__name__} with {', '.join(spec)}",
-            near_misses(missing[0], spec),
-        )
+        expected = f"examples with {', '.join(needed)} ({type(asker).__name__} asks for them)"
+        got = f"{type(data).__name__} with {', '.join(spec)}"
+        raise UserError(field, expected, got, near_misses(missing[0], spec))
 
 
 def _check_best(experiment: Experiment) -> None:

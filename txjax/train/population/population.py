@@ -112,22 +112,21 @@ class Population(Trainer):
         self.layout = self.run.layout
         self.experiments = [run.experiment for run in runs]
         mesh = self.experiment.mesh
-        built = self.layout.batch.mesh
-        assert isinstance(built, jax.sharding.Mesh)
+        assert isinstance(self.layout.batch.mesh, jax.sharding.Mesh)
+        self.built = self.layout.batch.mesh
         if any(isinstance(run.source, TrimmableSource) and not run.source.whole for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
-        self.sources = {id(run.source): run.source for run in runs}
         orders = [(id(run.source), run.experiment.seed) for run in runs]
-        self.orders = list(dict.fromkeys(orders))  # the different orders of examples
-        self.order_of = [self.orders.index(order) for order in orders]
+        self.orders = dict(zip(orders, runs, strict=True))  # a run of each order of examples
+        self.order_of = [list(self.orders).index(order) for order in orders]
         self.shared = len(self.orders) == 1
         # Copies of the last one, so that no device lacks a member.
-        copies = -len(runs) % mesh.num_shards(AXIS, built.size)
+        copies = -len(runs) % mesh.num_shards(AXIS, self.built.size)
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
         self.batch_rows = tuple(range(self.experiment.batch_size))
 
         self.alone = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))  # as each member computes
-        inner = build_layout(self.alone, built, self.layout.trace)
+        inner = build_layout(self.alone, self.built, self.layout.trace)
         self.whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
         self.batch_sharding = inner.batch if self.shared else sharding.stack_shardings(AXIS, inner.batch, mesh)
         values = traced_values([self.experiments[i] for i in self.padded])
@@ -141,16 +140,13 @@ class Population(Trainer):
 
     def build(self, frozen: int | None) -> None:
         """Builds the step. `frozen`: the axis of the members in frozen parameters; None if these are there once."""
-        mesh = self.experiment.mesh
-        built = self.layout.batch.mesh
-        assert isinstance(built, jax.sharding.Mesh)
-        every = sharding.stack_shardings(AXIS, self.whole, mesh)
+        every = sharding.stack_shardings(AXIS, self.whole, self.experiment.mesh)
         self.shardings = every if frozen == 0 else dataclasses.replace(every, frozen=self.whole.frozen)
         axes = TrainState(step=0, params=0, frozen=frozen, model_state=0, opt_state=0, skipped=0, ema=0)  # type: ignore[arg-type]
 
         def step(values: Values, state: TrainState, batch: Batch) -> Any:
             mine = member(self.alone, values)
-            return make_step(mine, build_layout(mine, built, self.layout.trace))(state, batch)
+            return make_step(mine, build_layout(mine, self.built, self.layout.trace))(state, batch)
 
         def pick(state: TrainState, i: jax.Array) -> TrainState:
             stacked = state if frozen == 0 else dataclasses.replace(state, frozen={})
@@ -187,12 +183,10 @@ class Population(Trainer):
             self._stack(origin.begin(experiment, self.layout) for experiment in self.experiments)
             return
         self.build(frozen=0)
-        built = self.layout.batch.mesh
-        assert isinstance(built, jax.sharding.Mesh)
 
         def draw(values: Values) -> TrainState:
             mine = member(self.experiment, values)
-            return build_layout(mine, built, self.layout.trace).init(jax.random.key(mine.seed))
+            return build_layout(mine, self.built, self.layout.trace).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
         self.state = backend.jit_once(sharding.vmap_shards(draw, AXIS), numbers, out_shardings=self.shardings)(
@@ -220,7 +214,7 @@ class Population(Trainer):
 
     def batches(self) -> Generator[HostBatch]:
         with contextlib.ExitStack() as stack:
-            streams = [self.read_batches(self.sources[number], seed) for number, seed in self.orders]
+            streams = [self.read_batches(run.source, run.experiment.seed) for run in self.orders.values()]
             for stream in streams:
                 stack.enter_context(contextlib.closing(stream))
             while True:
