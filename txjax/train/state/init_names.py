@@ -41,10 +41,11 @@ def check_names(
     for row in rows:
         if row.here is None or row.there is None or row.source is None:
             continue
-        for axis in {*NAMED} & {*axes.get(row.path, ())} - {each for run, each in compared if run == row.source}:
+        for axis in {*NAMED} & {*axes.get(row.path, ())} - {axis for run, axis in compared if run == row.source}:
             compared.add((row.source, axis))
             name, workdir = runs[row.source]
-            here, there = known_names(NAMED[axis](data)), known_names(_names(axis, name, workdir))
+            here = known_names(NAMED[axis](data))
+            there = known_names(_names(axis, name, workdir))
             if here is None or there is None or [*map(str.casefold, here)] == [*map(str.casefold, there)]:
                 continue
             hint = f"omit=({row.path.split('/')[0]!r},) of the origin leaves the array out"
@@ -62,8 +63,8 @@ def _names(axis: str, run: str, workdir: Path) -> Names | None:
     if data is None:
         return None
     try:
-        found = tree.from_json(data)
-        return NAMED[axis](found) if isinstance(found, Dataset) else None
+        dataset = tree.from_json(data)
+        return NAMED[axis](dataset) if isinstance(dataset, Dataset) else None
     except UserError as error:
         log.warning("the %s of %s can't be compared: %s", axis, run, error)
         return None
