@@ -19,7 +19,7 @@ import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.cards import CLASSES, VOCAB, cards
 from txjax.models.model import Model
-from txjax.models.sub_transformer import Part
+from txjax.models.sub_transformer import SubTransformer
 from txjax.models.text.bert.bert import Bert
 from txjax.objectives import Classification, MaskedToken, MultiTask, NextToken, Objective, missing_keys
 from txjax.tree import walk
@@ -199,7 +199,7 @@ GRADED = {min(pair for pair in SUITED if part in pair.split()) for part in " ".j
 
 def test_each_has_partners() -> None:
     """Every class of the families' models is in a card. It has an objective, or is a part of a model that has."""
-    kinds = [kind for kind in subclasses(txjax.models, Model) if not issubclass(kind, Part)]
+    kinds = [kind for kind in subclasses(txjax.models, Model) if not issubclass(kind, SubTransformer)]
     models = {kind.__name__ for kind in kinds if kind.__module__.count(".") > 2}  # below a family's folder
     assert models == set(EXAMPLES)
     trained = [example.model for example in EXAMPLES.values() if example.objectives]

@@ -23,7 +23,7 @@ from txjax.experiment import Experiment, with_default_eval_data
 from txjax.log import read_metrics
 from txjax.models.model import models_inside
 from txjax.models.vision.rep_lk_net import ParallelKernels
-from txjax.nn import Attention, BatchNorm, DepthwiseConv, Mixer, Periods
+from txjax.nn import Attention, BatchNorm, DepthwiseConv, Mixer, PeriodicStack
 from txjax.objectives import PromptedMasks
 from txjax.optim import SGD, Constant
 from txjax.plan.minimum import least
@@ -156,7 +156,7 @@ def small(model: Any) -> Any:
     sizes |= {name: small(inner) for name, inner in models_inside(model) if name in INSIDE}
     if "encoder" in sizes:
         sizes["encoder"] = sizes["encoder"].clone(patch=2 * sizes["encoder"].patch)  # a quarter of the patches
-    if isinstance(getattr(model, "stack", None), Periods):
+    if isinstance(getattr(model, "stack", None), PeriodicStack):
         kinds = model.attentions()
         sizes["attention"] = tuple(kind for i, kind in enumerate(kinds) if kind not in kinds[:i])  # a layer of each
         sizes["depth"] = len(sizes["attention"])

@@ -6,7 +6,7 @@ from typing import Any
 Names = tuple[str | None, ...]
 
 STACKED = "layers"
-KIND = "kind_"  # and a number: the layers of a period, in paths (`nn.Periods`)
+KIND = "kind_"  # and a number: the layers of a period, in paths (`nn.PeriodicStack`)
 DEPTHWISE = "group"  # the axis of the single input channel that a channel of a depthwise convolution has
 COPIES = (STACKED, "experts")  # axes along which parameters of equal modules are stacked
 

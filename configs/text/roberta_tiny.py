@@ -15,7 +15,7 @@ from txjax.data import Characters, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.nn import Counted, LayerNorm
+from txjax.nn import LayerNorm, PaddingAwareLearned
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -31,7 +31,7 @@ def get_config() -> Experiment:
             depth=4,
             heads=4,
             types=1,
-            positions=Counted(max_length=34),
+            positions=PaddingAwareLearned(max_length=34),
             norm=LayerNorm(eps=1e-5),
         ),
         objective=MaskedToken(mask_id=len(ALPHABET), vocab=len(ALPHABET)),

@@ -14,7 +14,7 @@ from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.max_vit import MultiAxis
+from txjax.models.vision.max_vit import MaxViTBlock
 from txjax.models.vision.max_vit.max_vit import MaxViT, MaxViTStem
 from txjax.nn import BatchNorm, Classes, NormedPool, Pooler, Xavier
 from txjax.objectives import Classification
@@ -29,7 +29,7 @@ def get_config() -> Experiment:
             stem=MaxViTStem(channels=16),
             # Groups of 16 examples: statistics, and so the run, are the same in up to four microbatches.
             batch_norm=BatchNorm(momentum=0.9, eps=1e-3, group=16),
-            block=MultiAxis(drop_path=0.1),
+            block=MaxViTBlock(drop_path=0.1),
             initial=Xavier(),
             head=Classes(10, Pooler(pool=NormedPool())),
         ),

@@ -16,7 +16,7 @@ from txjax.eval import ClickedMasks
 from txjax.experiment import Experiment
 from txjax.models.vision.sam.sam import SAM, windows_then_all
 from txjax.models.vision.vit.vit import ViT
-from txjax.nn import MLP, Learned, Periods, PositionedCrossAttention, PreNormWithoutFinal
+from txjax.nn import MLP, Learned, PeriodicStack, PositionedCrossAttention, PreNormWithoutFinal
 from txjax.objectives import PromptedMasks
 from txjax.optim import AdamW, Cosine
 
@@ -36,7 +36,7 @@ def get_config() -> Experiment:
                 positions=Learned(max_length=16**2),
                 attention=windows_then_all(3, window=8, side=16),
                 block=PreNormWithoutFinal(),
-                stack=Periods(),
+                stack=PeriodicStack(),
             ),
             width=64,
             heads=4,

@@ -32,7 +32,6 @@ from txjax.nn import (
     Attention,
     BatchNorm,
     Classes,
-    Counted,
     CrossAttention,
     Embed,
     FirstToken,
@@ -46,7 +45,8 @@ from txjax.nn import (
     MaskedTokens,
     MeanTokens,
     NextSentence,
-    Periods,
+    PaddingAwareLearned,
+    PeriodicStack,
     PlainMaskedTokens,
     Pooled,
     Pooler,
@@ -83,7 +83,7 @@ SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm":
 DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
 BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
 
-ROBERTA: dict[str, Any] = BERT | {"positions": Counted(max_length=9), "types": 1}
+ROBERTA: dict[str, Any] = BERT | {"positions": PaddingAwareLearned(max_length=9), "types": 1}
 ALBERT: dict[str, Any] = BERT | {"embed_width": 4, "depth": 6, "stack": Stack(groups=2)}
 SPOKEN = {"tokens": TOKENS, "languages": TOKENS % 3}
 WINDOWED = Attention(scale=1.0, biases=("out",), window=3)
@@ -104,7 +104,7 @@ ENCODER = ViT(
     positions=Learned(max_length=4),
     attention=windows_then_all(2, window=1, side=2),
     block=PreNormWithoutFinal(drop_path=0.1),
-    stack=Periods(remat="full"),
+    stack=PeriodicStack(remat="full"),
 )
 CROSS = PositionedCrossAttention(head_size=2)
 SEGMENTER = SAM(encoder=ENCODER, width=8, heads=2, cross=CROSS, mlp=MLP(hidden=6, activation="relu"), masks=2)

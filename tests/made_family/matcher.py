@@ -58,7 +58,7 @@ class Glimpses(Model, kw_only=True):
             x = Conv((self.width,), **fields, **drawn, name=name)(x)
             x = nn.relu(self.norm.clone(parent=self, name=f"norm_{name}")(x, train))
         features = x.reshape(len(x), -1, self.width)
-        return self.read(Encoded(features, grid=Grid(*x.shape[1:3], 0)), None, train)
+        return self.apply_head(Encoded(features, grid=Grid(*x.shape[1:3], 0)), None, train)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
@@ -157,7 +157,7 @@ class Matcher(Transformer, kw_only=True):
         x = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="from_text")(text.features)
         inputs = StackInputs(positions, positions, Mask.within(segments), train, Memory(seen.features))
         x = self.end(self.layers(x, inputs), train)
-        return self.read(Encoded(x, segments), self.head, train)
+        return self.apply_head(Encoded(x, segments), self.head, train)
 
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -227,8 +227,8 @@ def test_drop_path_rises_over_all_layers() -> None:
         ({"stages": (Stage(8, 1, 2),) * 4}, "downsample.stride: expected at most the 1 x 1 tokens .*, got 2; larger"),
         ({"downsample": PatchMerging()}, r"config.model.downsample: expected MBConv\(\), got .PatchMerging"),
         ({"stem": PatchMerging()}, r"config.model.stem: expected MaxViTStem\(\), got .PatchMerging"),
-        ({"block": PreNorm()}, r"config.model.block: expected MultiAxis\(\)"),
-        ({"attention": (WindowAttention(), WindowAttention())}, r"config.model.block: expected MultiAxis\(\) with one"),
+        ({"block": PreNorm()}, r"config.model.block: expected MaxViTBlock\(\)"),
+        ({"attention": (WindowAttention(), WindowAttention())}, r"config.model.block: expected MaxViTBlock\(\) with one"),
         ({"grid_attention": GridAttention(shift=2)}, "grid_attention.shift: expected 0"),
     ],
 )

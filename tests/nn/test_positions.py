@@ -9,12 +9,12 @@ import pytest
 
 from txjax.nn import (
     Alibi,
-    Counted,
     Grid,
     Learned,
     LinearScaling,
     Llama3Scaling,
     NoPositions,
+    PaddingAwareLearned,
     Positions,
     Rotary,
     Sinusoidal,
@@ -47,7 +47,7 @@ def test_learned_adds_a_row_a_position() -> None:
 
 
 def test_counted_has_rows_for_tokens_and_one_for_padding() -> None:
-    counted = Counted(max_length=9, first=3)
+    counted = PaddingAwareLearned(max_length=9, first=3)
     segments = np.asarray([[1, 1, 1, 1, 1], [0, 1, 1, 0, 2]], np.int32)
     found = np.asarray(call(counted.numbers, 5, segments))
     np.testing.assert_array_equal(found, [[0, 1, 2, 3, 4], [-1, 0, 1, -1, 2]])
@@ -57,7 +57,7 @@ def test_counted_has_rows_for_tokens_and_one_for_padding() -> None:
     got = call(counted.apply, params, X, found, method="add")
     np.testing.assert_allclose(got, X + table[[[3, 4, 5, 6, 7], [2, 3, 4, 2, 5]]], rtol=1e-6)
     with pytest.raises(UserError, match=r"max_length: expected at least 8: .* first = 3, got 7"):
-        variables(Counted(max_length=7, first=3), X, found, method="add")
+        variables(PaddingAwareLearned(max_length=7, first=3), X, found, method="add")
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.02])

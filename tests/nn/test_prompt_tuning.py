@@ -11,7 +11,7 @@ from jax.nn import softmax
 
 from txjax.axes import axes_of
 from txjax.decoding.generator import Cached
-from txjax.models.sub_transformer import Layers
+from txjax.models.sub_transformer import TransformerStack
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.decoder.decoder import gpt
 from txjax.models.text.encoder_decoder.encoder_decoder import t5
@@ -70,7 +70,7 @@ def after(rows: jax.Array, x: jax.Array) -> jax.Array:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("positions", [NoPositions(), Rotary(), T5Relative(buckets=8), Alibi()])
 def test_a_prompt_is_tokens_before_the_first_that_all_segments_see(positions: Positions, causal: bool) -> None:
-    plain = Layers(**SIZES, positions=positions)
+    plain = TransformerStack(**SIZES, positions=positions)
     model = plain.clone(adapter=Prompt(length=P))
     inputs = StackInputs(counted(0, L), counted(0, L), Mask.within(PACKED, causal))
     params = ready(model, X, inputs)["params"]
@@ -89,10 +89,10 @@ def test_a_prompt_is_tokens_before_the_first_that_all_segments_see(positions: Po
 
 def test_deep_prompts_replace_the_outputs_of_the_last_layers() -> None:
     sizes: dict[str, Any] = {**SIZES, "block": PostNorm()}
-    model, inputs = Layers(**sizes, adapter=DeepPrompt(length=P)), StackInputs(counted(0, L), counted(0, L))
+    model, inputs = TransformerStack(**sizes, adapter=DeepPrompt(length=P)), StackInputs(counted(0, L), counted(0, L))
     params = ready(model, X, inputs)["params"]
     block = dict(params["layers"]["block"])
-    prompts, one = block.pop("prompt")["tokens"], Layers(**{**sizes, "depth": 1})
+    prompts, one = block.pop("prompt")["tokens"], TransformerStack(**{**sizes, "depth": 1})
     whole = StackInputs(counted(0, P + L), counted(0, P + L))
 
     def layer(i: int, x: jax.Array) -> jax.Array:

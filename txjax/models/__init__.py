@@ -2,14 +2,14 @@
 
 from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
-from txjax.models.sub_transformer import Layers
+from txjax.models.sub_transformer import TransformerStack
 from txjax.models.transformer import Transformer
 from txjax.models.vision.vit.vit import ClassToken
 
 __all__ = [
     "ClassToken",
     "Stage",
-    "Layers",
+    "TransformerStack",
     "Model",
     "Transformer",
 ]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.models.layer_templates import LayerTemplates
-from txjax.models.sub_transformer import Part
+from txjax.models.sub_transformer import SubTransformer
 from txjax.nn import (
     Downsampling,
     Encoded,
@@ -45,7 +45,7 @@ class Stage:
     heads: int = config_field(1, at_least=1)
 
 
-class StageLayers(Part, kw_only=True):
+class StageLayers(SubTransformer, kw_only=True):
     """The layers of a stage, without a final norm. Parameters `positions`, `layers`."""
 
     @nn.compact
@@ -85,7 +85,7 @@ class Hierarchical(LayerTemplates, kw_only=True):
     @nn.compact
     def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Any:
         """The head's output."""
-        return self.read(self.encode(image, train), self.head, train)
+        return self.apply_head(self.encode(image, train), self.head, train)
 
     @nn.nowrap
     def encode(self, image: Float[Array, "B H W C"], train: bool) -> Encoded:

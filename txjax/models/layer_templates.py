@@ -57,7 +57,7 @@ class LayerTemplates(Model, kw_only=True):
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:
-        """The fields of this class except adapter and storage, for `Layers` inside the model."""
+        """The fields of this class except adapter and storage, for `TransformerStack` inside the model."""
         names = {f.name for f in dataclasses.fields(LayerTemplates)} - {"adapter", "storage", "parent", "name"}
         return {name: _detached(getattr(self, name)) for name in names}
 

@@ -71,7 +71,7 @@ class Model(nn.Module, kw_only=True):
         return HeadContext(module=self, kernel_init=self.kernel_init, train=train)
 
     @nn.nowrap
-    def read(self, encoded: Encoded, head: Head | None, train: bool, pool: Pool | None = None) -> Any:
+    def apply_head(self, encoded: Encoded, head: Head | None, train: bool, pool: Pool | None = None) -> Any:
         """The head's output; its parameters are the model's. If `head` is None, `encoded`, for a model around this one.
 
         Sows `features` [B D] in the collection "intermediates": the input of a classifier; with other heads, those of

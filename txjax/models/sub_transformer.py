@@ -10,10 +10,10 @@ from txjax.nn import CrossAttention, StackInputs
 from txjax.parametrization import Scaling
 
 
-class Part(Transformer, kw_only=True):
+class SubTransformer(Transformer, kw_only=True):
     """Base of Transformers inside a model.
 
-    `Layers(width=..., depth=..., heads=..., **self.parts(), name="encoder")` has the other fields of the model `self`.
+    `TransformerStack(width=..., depth=..., **self.parts(), name="encoder")` has the other fields of `self`.
 
     Attributes:
       cross: the template of attention to a memory. If None, the blocks have none.
@@ -32,17 +32,17 @@ class Part(Transformer, kw_only=True):
         return self.whole or super().scaling()
 
 
-class Layers(Part, kw_only=True):
+class TransformerStack(SubTransformer, kw_only=True):
     """A stack of layers as a part of a model. Parameters `positions`, `layers`, `norm_final`."""
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B M D"]:
-        """The features; positions are added here. M = L, but in `SourceLayers`."""
+        """The features; positions are added here. M = L, but in `SourceStack`."""
         x = self.positions.add(x, inputs.positions, inputs.grid)
         return self.end(self.layers(x, inputs), inputs.train)
 
 
-class SourceLayers(Layers, kw_only=True):
+class SourceStack(TransformerStack, kw_only=True):
     """The encoder of an encoder-decoder: the n tokens of an adapter stay before its output, so that M = n + L."""
 
     keeps_prompts: ClassVar[bool] = True

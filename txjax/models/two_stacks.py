@@ -28,14 +28,14 @@ class TwoStacks(Transformer, kw_only=True):
 
     @nn.nowrap
     def encoder_fields(self) -> dict[str, Any]:
-        """The fields of the encoder, for `Layers` inside the model."""
+        """The fields of the encoder, for `TransformerStack` inside the model."""
         sizes = {"depth": self.encoder_depth or self.depth, "heads": self.encoder_heads or self.heads}
         mlp = {} if self.encoder_mlp is None else {"mlp": self.encoder_mlp.clone(parent=None, name=None)}
         return self.decoder_fields() | {"cross": None} | sizes | mlp
 
     @nn.nowrap
     def decoder_fields(self) -> dict[str, Any]:
-        """The fields of the decoder, for `Layers` inside the model."""
+        """The fields of the decoder, for `TransformerStack` inside the model."""
         sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
         return self.parts() | sizes | {"cross": self.cross.clone(parent=None, name=None)}
 

@@ -62,10 +62,10 @@ from txjax.nn.parameters.quantized_kernels import QuantizedKernels, dequantized,
 from txjax.nn.parameters.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.positions.positions import (
     Alibi,
-    Counted,
     Grid,
     Learned,
     NoPositions,
+    PaddingAwareLearned,
     Positions,
     Rotary,
     Sinusoidal,
@@ -76,7 +76,7 @@ from txjax.nn.positions.positions import (
 from txjax.nn.positions.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.block import Block, PostNorm, PreNorm
 from txjax.nn.stack.layer_kinds import unstacked
-from txjax.nn.stack.periods import Period, Periods
+from txjax.nn.stack.periodic_stack import Period, PeriodicStack
 from txjax.nn.stack.residual_units import (
     PostActivation,
     PostNormAttention,

@@ -12,7 +12,7 @@ from flax import traverse_util
 from txjax.data import Dataset, Tasks
 from txjax.data.loading.limits import for_task
 from txjax.data.loading.rng import hash32
-from txjax.nn.parameters.active_adapter import checked_together
+from txjax.nn.parameters.active_adapter import defer_adapter_checks
 from txjax.objectives.base import Objective
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, near_misses
 
@@ -66,7 +66,7 @@ class MultiTask(Objective):
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of all tasks: those that several have are the first one's."""
         flat_variables: dict[Any, Any] = {}
-        with checked_together():
+        with defer_adapter_checks():
             for number, (name, part) in enumerate(self.tasks.items()):
                 task_rngs = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
                 with _name_task(name):

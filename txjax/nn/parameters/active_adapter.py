@@ -46,7 +46,7 @@ def adapted(adapter: ActiveAdapter) -> contextlib.AbstractContextManager[Any]:
 
 
 def check_adapted(check: _Check, offered: Iterable[str], params: Iterable[str]) -> None:
-    """Calls the adapter's check, or, inside `checked_together`, at the end of the block."""
+    """Calls the adapter's check, or, inside `defer_adapter_checks`, at the end of the block."""
     if (calls := _calls.get()) is None:
         check(offered, params)
     else:
@@ -54,7 +54,7 @@ def check_adapted(check: _Check, offered: Iterable[str], params: Iterable[str]) 
 
 
 @contextlib.contextmanager
-def checked_together() -> Iterator[None]:
+def defer_adapter_checks() -> Iterator[None]:
     """For a model that is drawn by several calls, such as one a task: its adapter adapts something in one of them."""
     calls: list[tuple[_Check, Iterable[str], Iterable[str]]] = []
     with _calls.within(calls):
@@ -65,7 +65,7 @@ def checked_together() -> Iterator[None]:
         check(offered, params)
 
 
-def applied_at(path: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
+def module_path_prefix(path: tuple[str, ...]) -> contextlib.AbstractContextManager[Any]:
     """For a module that is applied on its own inside a model: `path` is its path in the model."""
     state = _active.get()
     return _active.within(state and dataclasses.replace(state, prefix=(*state.prefix, *path)))

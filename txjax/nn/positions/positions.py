@@ -97,7 +97,7 @@ class Learned(Positions):
         return x + Embed(self.max_length, x.shape[-1], axis="positions", name="table")(positions, x.dtype)
 
 
-class Counted(Learned):
+class PaddingAwareLearned(Learned):
     """RoBERTa's `Learned` (Liu et al. 2019): the i-th token that is not padding has the row `first` + i.
 
     Padding has the row before these, and the others before are not used: so a table of 514 rows serves 512 tokens.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import errors, traverse_util
 from flax.core import meta
 
-from txjax.nn.parameters.active_adapter import applied_at
+from txjax.nn.parameters.active_adapter import module_path_prefix
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, needs_barriers
 from txjax.types import PyTree, UserError
@@ -35,7 +35,7 @@ def check_turns(depth: int, kinds: int, groups: int) -> None:
         raise UserError("config.model.stack.groups", expected, groups)
 
 
-def take_turns(
+def run_layer_kinds(
     stack: nn.Module,
     kinds: tuple[nn.Module, ...],
     groups: int,
@@ -85,7 +85,7 @@ def take_turns(
                 return layer(block, x, context, fraction)
 
             try:
-                with applied_at((*stack.path, "block")):
+                with module_path_prefix((*stack.path, "block")):
                     return nn.apply(call, blocks[i], mutable=mutable)({"params": params, **variables}, rngs=keys)
             except (errors.ScopeParamNotFoundError, errors.ScopeParamShapeError) as error:
                 if i == 0:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
-from txjax.nn.parameters.active_adapter import applied_at
+from txjax.nn.parameters.active_adapter import module_path_prefix
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, checkpoint_name, needs_barriers
 from txjax.sharding import constrain
@@ -98,7 +98,7 @@ def pipelined(
     def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
         params, depth_fraction, key = layer
         rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
-        with applied_at((*stack.path, "block")):
+        with module_path_prefix((*stack.path, "block")):
             return block.apply(
                 {"params": params}, checkpoint_name(x, "stream"), context, depth_fraction, rngs=rngs, mutable=sown
             )

@@ -8,7 +8,7 @@ from txjax import backend
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.parameters.remat import REMAT, checkpoint_name, needs_barriers, remat_policy
 from txjax.nn.stack.block import Block
-from txjax.nn.stack.layer_kinds import check_turns, take_turns
+from txjax.nn.stack.layer_kinds import check_turns, run_layer_kinds
 from txjax.nn.stack.pipeline import Schedule, pipelined
 from txjax.sharding import num_shards
 from txjax.types import PyTree, UserError, config_field
@@ -94,7 +94,7 @@ class Stack(nn.Module):
             if not self.is_initializing() and context.index is None:
                 return pipelined(self, x, context, schedule, unroll, policy)
         if not plain and not self.is_initializing():
-            return take_turns(self, kinds, groups, layer, x, context, unroll, policy)
+            return run_layer_kinds(self, kinds, groups, layer, x, context, unroll, policy)
 
         unroll = min(unroll, groups)
         if policy is not None:

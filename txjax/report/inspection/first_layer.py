@@ -30,7 +30,7 @@ def position_vectors(
     }
     positions, width = getattr(model, "positions", None), getattr(model, "width", None)
     if learned or not isinstance(positions, Positions) or width is None:
-        first = getattr(positions, "first", 0)  # `Counted` has rows before the first token's
+        first = getattr(positions, "first", 0)  # `PaddingAwareLearned` has rows before the first token's
         lengths_by_path = {path: (lengths or {}).get(path.split("/")[0], length) for path in learned}
         return {path: table[first : first + lengths_by_path[path]] for path, table in learned.items()}
     zeros, at = jnp.zeros((1, length, width)), jnp.arange(length, dtype=jnp.int32)[None]

@@ -89,5 +89,5 @@ class SharedTrunk(Transformer, kw_only=True):
             x = self.positions.add(Embed(self.vocab, self.width, name="embed")(tokens, self.dtype), positions)
         x = self.end(self.layers(x, StackInputs(positions, positions, Mask.within(segments), train)), train)
         encoded = Encoded(x, segments)
-        self.read(encoded, None, train)
+        self.apply_head(encoded, None, train)
         return self.head_context(train).within(str(self.task), lambda context: head(encoded, context))

@@ -92,7 +92,7 @@ class Bert(Transformer, kw_only=True):
         if self.embed_width is not None:
             x = Linear((self.width,), ("width",), (EMBED_WIDTH,), kernel_init=self.kernel_init, name="embed_in")(x)
         x = self.encode(x, StackInputs(positions, positions, Mask.within(segments), train))
-        return self.read(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
+        return self.apply_head(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
 
     @nn.nowrap
     def embeddings(self, owner: nn.Module) -> Embeddings:

@@ -7,11 +7,11 @@ from txjax.models.text.bert.bert import Bert
 from txjax.models.transformer import sized
 from txjax.nn import (
     MLP,
-    Counted,
     LayerNorm,
     Learned,
     MaskedTokens,
     NextSentence,
+    PaddingAwareLearned,
     PlainMaskedTokens,
     Rotary,
     Stack,
@@ -50,7 +50,9 @@ def bert(size: str = "base", **fields: Any) -> Bert:
 
 def roberta(size: str = "base", **fields: Any) -> Bert:
     """RoBERTa (Liu et al. 2019): 50,265 tokens, one token type, 512 positions, of which padding is no part."""
-    style: dict[str, Any] = dict(vocab=50265, types=1, positions=Counted(max_length=514), norm=LayerNorm(eps=1e-5))
+    style: dict[str, Any] = dict(
+        vocab=50265, types=1, positions=PaddingAwareLearned(max_length=514), norm=LayerNorm(eps=1e-5)
+    )
     return Bert(**style | sized(size, BERT) | fields)
 
 

@@ -14,7 +14,7 @@ from txjax.interop.huggingface.shared.encoder_heads import Features, Spans, Text
 from txjax.interop.huggingface.shared.pretraining_heads import Masked
 from txjax.models.text.bert.bert import Bert as Model
 from txjax.models.text.bert.hf_bert import BASE, DEFAULTS
-from txjax.nn import Counted, Positions
+from txjax.nn import PaddingAwareLearned, Positions
 
 _TEXTS = Texts(pooler="classifier.dense", out="classifier.out_proj")
 _CHOICES = _TEXTS.choices()
@@ -24,9 +24,9 @@ _OF_CHOICES = {r"roberta\.pooler\.": "classifier.", r"classifier\.(?=weight|bias
 
 class Roberta(Encoder):
     model_type = "roberta"
-    position_kind = Counted
+    position_kind = PaddingAwareLearned
     named = "Roberta"
-    txjax_model = "`Bert` with `positions=Counted(...)`"
+    txjax_model = "`Bert` with `positions=PaddingAwareLearned(...)`"
     base = "roberta"
     defaults = DEFAULTS | BASE | {"vocab_size": 50265, "pad_token_id": 1}
     heads = (
@@ -45,11 +45,11 @@ class Roberta(Encoder):
     )
 
     def matches(self, model: Any) -> bool:
-        return type(model) is Model and type(model.positions) is Counted
+        return type(model) is Model and type(model.positions) is PaddingAwareLearned
 
     def positions(self, options: Options) -> Positions:
         padding = options.get("pad_token_id", 1)
-        return Counted(max_length=options.size("max_position_embeddings", 512), first=padding + 1)
+        return PaddingAwareLearned(max_length=options.size("max_position_embeddings", 512), first=padding + 1)
 
     def names(self, options: Options) -> Names:
         names, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)

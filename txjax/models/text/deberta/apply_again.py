@@ -5,7 +5,7 @@ import jax
 from flax.core import meta
 
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.parameters.active_adapter import applied_at
+from txjax.nn.parameters.active_adapter import module_path_prefix
 from txjax.nn.parameters.remat import remat_policy
 from txjax.nn.stack.stack import Stack
 from txjax.types import PyTree
@@ -44,7 +44,7 @@ def apply_again(stack: Stack, layer: int, x: PyTree, context: LayerContext) -> P
         return block(x, context, fraction)
 
     def apply(params: PyTree) -> PyTree:
-        with applied_at((*stack.path, "block")):
+        with module_path_prefix((*stack.path, "block")):
             return nn.apply(call, block.clone(parent=None, name="block", _deep_clone=True))(
                 {"params": params}, rngs=rngs
             )

@@ -66,7 +66,7 @@ class Decoder(Transformer, kw_only=True):
         inputs = causal_inputs(self, tokens.shape, segments, positions, train)
         x = self.positions.add(embed(tokens, self.dtype), inputs.positions)
         x = self.end(self.layers(x, inputs), train)
-        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+        return self.apply_head(Encoded(x, segments, embed.embedding), self.head, train)
 
 
 def gpt(*, vocab: int, width: int, depth: int, heads: int, max_length: int = 1024, **fields: Any) -> Decoder:

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.sub_transformer import Layers, SourceLayers
+from txjax.models.sub_transformer import SourceStack, TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,
@@ -85,7 +85,7 @@ class EncoderDecoder(TwoStacks, kw_only=True):
         inputs = causal_inputs(self, tokens.shape, segments, positions, train, "decoder/layers")
         values = None
         if source_tokens is not None:
-            encoder = SourceLayers(**self.encoder_fields(), name="encoder")
+            encoder = SourceStack(**self.encoder_fields(), name="encoder")
             numbers = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
             within = StackInputs(numbers, numbers, Mask.within(source_segments), train)
             embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
@@ -101,9 +101,9 @@ class EncoderDecoder(TwoStacks, kw_only=True):
         if inputs.index is not None:
             source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
         memory = Memory(values, self.across(tokens, segments, source_segments).after_prompt(0, before))
-        decoder = Layers(**self.decoder_fields(), name="decoder")
+        decoder = TransformerStack(**self.decoder_fields(), name="decoder")
         x = decoder(embed(tokens, self.dtype), dataclasses.replace(inputs, memory=memory))
-        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+        return self.apply_head(Encoded(x, segments, embed.embedding), self.head, train)
 
     @nn.nowrap
     def table(self, vocab: int, name: str) -> Embed:

@@ -1,7 +1,7 @@
 """Recurrent encoder-decoders with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
 
 from txjax.models.text.recurrent.alignment import Additive, Alignment, Annotations, Dot, General
-from txjax.models.text.recurrent.attention_decoders import AttendFirst, AttendingDecoder, AttendLast
+from txjax.models.text.recurrent.attention_decoders import AttendingDecoder, BahdanauDecoder, LuongDecoder
 from txjax.models.text.recurrent.cells import GRU, LSTM, Cell
 from txjax.models.text.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.models.text.recurrent.recurrent import RecurrentEncoderDecoder, luong
@@ -11,8 +11,8 @@ __all__ = [
     "Additive",
     "Alignment",
     "Annotations",
-    "AttendFirst",
-    "AttendLast",
+    "BahdanauDecoder",
+    "LuongDecoder",
     "AttendingDecoder",
     "AttentionalState",
     "Bidirectional",

@@ -83,7 +83,7 @@ class AttendingDecoder(nn.Module):
         return Annotations(*(keep_in_cache(self, f"source_{name}", x, "sources") for name, x in arrays.items()))
 
 
-class AttendFirst(AttendingDecoder):
+class BahdanauDecoder(AttendingDecoder):
     """Attends with the state before the token; the context is an input of the cell (Bahdanau et al. 2015, A.1.2).
 
     c_t = attend(s_{t-1}), s_t = cell(s_{t-1}, y_{t-1}, c_t). The outputs are s_{t-1} and c_t.
@@ -106,7 +106,7 @@ class AttendFirst(AttendingDecoder):
 
 
 class AttendingStep(nn.Module):
-    """One token of `AttendFirst`. Parameters: `cell`, `alignment`, `context`."""
+    """One token of `BahdanauDecoder`. Parameters: `cell`, `alignment`, `context`."""
 
     cell: Cell
     alignment: Alignment
@@ -122,7 +122,7 @@ class AttendingStep(nn.Module):
         return unless_padding(token_mask, new, state), (hidden, context, weights)
 
 
-class AttendLast(AttendingDecoder):
+class LuongDecoder(AttendingDecoder):
     """Attends with the state after the token (Luong et al. 2015, 3.1), without input feeding.
 
     s_t = cell(s_{t-1}, y_{t-1}), c_t = attend(s_t). The outputs are s_t and c_t. No attention is in the loop: it is

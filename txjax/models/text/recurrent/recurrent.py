@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.model import Model
 from txjax.models.text.recurrent.alignment import Additive, Alignment, General
-from txjax.models.text.recurrent.attention_decoders import AttendFirst, AttendingDecoder, AttendLast
+from txjax.models.text.recurrent.attention_decoders import AttendingDecoder, BahdanauDecoder, LuongDecoder
 from txjax.models.text.recurrent.cells import GRU, LSTM, Cell
 from txjax.models.text.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.models.text.recurrent.recurrent_scan import Bidirectional
@@ -61,7 +61,7 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
     embedding: Embed = dataclasses.field(default_factory=Embed)
     cell: Cell = dataclasses.field(default_factory=GRU)
     alignment: Alignment = dataclasses.field(default_factory=Additive)
-    attend: AttendingDecoder = dataclasses.field(default_factory=AttendFirst)
+    attend: AttendingDecoder = dataclasses.field(default_factory=BahdanauDecoder)
     readout: Readout = dataclasses.field(default_factory=Maxout)
     use_bias: bool = False
     head: Head | None = dataclasses.field(default_factory=Untied)
@@ -116,7 +116,7 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
         states, contexts = decoder.clone(parent=self, name="decoder")(targets, hidden, values, source_real, token_mask)
         x = readout.clone(parent=self, name="out")(states, targets, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
-        return self.read(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)
+        return self.apply_head(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)
 
     @nn.nowrap
     def parts_fields(self) -> dict[str, Any]:
@@ -168,6 +168,6 @@ def luong(*, vocab: int, width: int, **fields: Any) -> RecurrentEncoderDecoder:
     One layer, its encoder in both directions (the paper's has four, in one), without input feeding.
     """
     style: dict[str, Any] = dict(
-        cell=LSTM(), alignment=General(), attend=AttendLast(), readout=AttentionalState(), use_bias=True
+        cell=LSTM(), alignment=General(), attend=LuongDecoder(), readout=AttentionalState(), use_bias=True
     )
     return RecurrentEncoderDecoder(vocab=vocab, width=width, **style | fields)

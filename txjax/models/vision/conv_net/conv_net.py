@@ -82,7 +82,7 @@ class ConvNet(Model, kw_only=True):
                 name = f"stage{stage}_block{block}"
                 x = ConvBlock(self.width * 2**stage, stride, self.norm, self.kernel_init, name=name)(x, train)
         rows, columns = x.shape[1:3]
-        return self.read(Encoded(x.reshape(len(x), -1, x.shape[-1]), grid=Grid(rows, columns)), self.head, train)
+        return self.apply_head(Encoded(x.reshape(len(x), -1, x.shape[-1]), grid=Grid(rows, columns)), self.head, train)
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
-from txjax.models.sub_transformer import Layers, Part
+from txjax.models.sub_transformer import SubTransformer, TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.models.vision.detr.map_positions import MapPositions, SineMap
 from txjax.nn import (
@@ -36,7 +36,7 @@ from txjax.nn import (
 from txjax.types import UserError, config_field
 
 
-class QueryDecoder(Part, kw_only=True):
+class QueryDecoder(SubTransformer, kw_only=True):
     """A stack of which each layer's stream is returned. Parameters: `layers`, `norm_final`."""
 
     @nn.compact
@@ -99,7 +99,7 @@ class DETR(TwoStacks, kw_only=True):
         project = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="project")
         numbers = jnp.arange(grid.rows * grid.columns, dtype=jnp.int32)[None]
         within = StackInputs(numbers, numbers, Mask.within(segments), train, grid=grid, added=positions)
-        encoder = Layers(**self.encoder_fields(), name="encoder")
+        encoder = TransformerStack(**self.encoder_fields(), name="encoder")
         features = encoder(project(encoded.features.astype(self.dtype)), within)
 
         indices = jnp.arange(self.queries, dtype=jnp.int32)[None]
@@ -110,7 +110,7 @@ class DETR(TwoStacks, kw_only=True):
         x = jnp.zeros((batch, self.queries, self.width), self.dtype)
         memory = Memory(features, mask, positions)
         *others, last = decoder(x, StackInputs(indices, indices, train=train, memory=memory, added=queries))
-        return self.read(Encoded(last, stages=tuple(Encoded(stage) for stage in others)), self.head, train)
+        return self.apply_head(Encoded(last, stages=tuple(Encoded(stage) for stage in others)), self.head, train)
 
     @nn.nowrap
     def pixel_mask(

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.sub_transformer import Part
+from txjax.models.sub_transformer import SubTransformer
 from txjax.models.vision.vit.vit import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, StackInputs, align, parameter
 from txjax.types import UserError, config_field
 
 
-class PatchDecoder(Part, kw_only=True):
+class PatchDecoder(SubTransformer, kw_only=True):
     """The decoder of MAE: from the features of the visible patches to the pixels of all.
 
     Parameters: `embed`, `mask_token`, `layers`, `norm_final`, `out`.
@@ -75,7 +75,7 @@ class MAE(PatchEncoder, kw_only=True):
             hint = "a stem would see the hidden patches"
             raise UserError("config.model.stem", "None for an MAE", type(self.stem).__name__, hint=hint)
         encoded = self.encode(image, keep, train)
-        self.read(encoded, None, train)
+        self.apply_head(encoded, None, train)
         assert encoded.grid is not None
         decoder = PatchDecoder(
             width=self.decoder_width,

@@ -7,8 +7,8 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.hierarchical import Hierarchical, StageLayers
+from txjax.models.vision.max_vit.max_vit_block import MaxViTBlock
 from txjax.models.vision.max_vit.mb_conv import MBConv
-from txjax.models.vision.max_vit.multi_axis import MultiAxis
 from txjax.nn import (
     ACTIVATIONS,
     MLP,
@@ -96,9 +96,9 @@ class MaxViTStage(StageLayers, kw_only=True):
     def blocks(self) -> Block:
         """A layer without an `MBConv`."""
         block = super().blocks()
-        if not isinstance(block, MultiAxis):
+        if not isinstance(block, MaxViTBlock):
             hint = "layers of one kind, which has both attentions"
-            raise UserError("config.model.block", "MultiAxis() with one attention", type(block).__name__, hint=hint)
+            raise UserError("config.model.block", "MaxViTBlock() with one attention", type(block).__name__, hint=hint)
         more = ("heads", "kv_heads", "kernel_init")
         fields = {name: getattr(block.attention, name) for name in more}
         return block.clone(
@@ -132,7 +132,7 @@ class MaxViT(Hierarchical, kw_only=True):
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
     batch_norm: BatchNorm = dataclasses.field(default_factory=lambda: BatchNorm(momentum=0.99, eps=1e-3))
     mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="gelu_tanh"))
-    block: Block = dataclasses.field(default_factory=MultiAxis)
+    block: Block = dataclasses.field(default_factory=MaxViTBlock)
 
     @nn.nowrap
     def entrance_fields(self, number: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from txjax.models.transformer import sized
 from txjax.models.vision.sam.sam import SAM, windows_then_all
 from txjax.models.vision.vit.card import SIZES
 from txjax.models.vision.vit.vit import ViT
-from txjax.nn import MLP, Learned, Periods, PreNormWithoutFinal
+from txjax.nn import MLP, Learned, PeriodicStack, PreNormWithoutFinal
 from txjax.types import spec
 
 # Layers of a period, of which the last one attends everywhere (Kirillov et al. 2023, A; sizes as in ViT)
@@ -19,7 +19,7 @@ def sam_encoder(size: str = "B", image: int = 1024, **fields: Any) -> ViT:
     plain, side = sized(size, SIZES), image // 16
     positions, attention = Learned(max_length=side**2), windows_then_all(SAM_PERIODS[size], 14, side)
     style: dict[str, Any] = dict(patch=16, class_token=None, image_size=(image, image), positions=positions)
-    layers: dict[str, Any] = dict(attention=attention, block=PreNormWithoutFinal(), stack=Periods())
+    layers: dict[str, Any] = dict(attention=attention, block=PreNormWithoutFinal(), stack=PeriodicStack())
     return ViT(**plain | style | layers | fields)
 
 

@@ -24,7 +24,7 @@ from txjax.nn import (
     MLP,
     LayerNorm,
     Learned,
-    Periods,
+    PeriodicStack,
     PositionedAttention,
     PositionedCrossAttention,
     PreNormWithoutFinal,
@@ -39,7 +39,7 @@ _FOURIER = "shared_image_embedding.positional_embedding"
 class SAM(Family):
     model_type = "sam"
     architectures = ("SamModel",)
-    txjax_model = "`SAM` with a `ViT` of `stack=Periods()`"
+    txjax_model = "`SAM` with a `ViT` of `stack=PeriodicStack()`"
     outputs = (
         "pred_masks",
         "iou_scores",
@@ -48,7 +48,11 @@ class SAM(Family):
     not_written = ("fourier.seed", "fourier.deviation", "fourier.frequencies")
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.encoder, ViT) and isinstance(model.encoder.stack, Periods)
+        return (
+            isinstance(model, Model)
+            and isinstance(model.encoder, ViT)
+            and isinstance(model.encoder.stack, PeriodicStack)
+        )
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         vision, prompts, decoder = (_part(options, name) for name in ("vision", "prompt_encoder", "mask_decoder"))
@@ -73,7 +77,7 @@ class SAM(Family):
             mlp=MLP(hidden=hidden, activation=vision.activation("hidden_act", "gelu")),
             norm=LayerNorm(eps=eps),
             block=PreNormWithoutFinal(),
-            stack=Periods(),
+            stack=PeriodicStack(),
         )
         matrix = tensors[_FOURIER].read()[::-1] if _FOURIER in tensors else np.zeros((0,))  # theirs has columns first
         return Model(

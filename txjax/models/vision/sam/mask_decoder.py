@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from txjax.models.sub_transformer import Part
+from txjax.models.sub_transformer import SubTransformer
 from txjax.models.vision.sam.two_way import FirstTokens, TwoWay, reading
 from txjax.nn import (
     ACTIVATIONS,
@@ -55,7 +55,7 @@ class Upsampling(nn.Module):
         return y + align(parameter(self, "bias", nn.initializers.zeros, (self.width,), ("embed",)), y)
 
 
-class MaskDecoder(Part, kw_only=True):
+class MaskDecoder(SubTransformer, kw_only=True):
     """A stack of `TwoWay` layers, and what reads it (Kirillov et al. 2023, A).
 
     Parameters: `iou_token` [D], `mask_tokens`, `layers`, `final`, `upscale_1`, `norm_upscale`, `upscale_2`,

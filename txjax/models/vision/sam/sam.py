@@ -75,7 +75,7 @@ class SAM(Transformer, kw_only=True):
     """Masks of the objects at which prompts point (Kirillov et al. 2023).
 
     SAM(encoder=ViT(patch=16, width=768, depth=12, heads=12, class_token=None, positions=Learned(max_length=64**2),
-                    attention=windows_then_all(3, 14, 64), block=PreNormWithoutFinal(), stack=Periods()))  # SAM B
+                    attention=windows_then_all(3, 14, 64), block=PreNormWithoutFinal(), stack=PeriodicStack()))  # SAM B
 
     An image is embedded once, and its objects are prompted several times, as a user clicks again:
 

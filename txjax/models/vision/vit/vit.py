@@ -136,4 +136,4 @@ class ViT(PatchEncoder, kw_only=True):
         Args:
           keep: indices of the visible patches. If None, all are visible.
         """
-        return self.read(self.encode(image, keep, train), self.head, train)
+        return self.apply_head(self.encode(image, keep, train), self.head, train)

@@ -35,7 +35,7 @@ class Period(Block):
         return x
 
 
-class Periods(Stack):
+class PeriodicStack(Stack):
     """A stack in which kinds of layers that take turns may have parameters of different shapes.
 
     One turn of its loop is a period: one layer of each kind. So the parameters are `block/kind_0`, `block/kind_1`, ...,

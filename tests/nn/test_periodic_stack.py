@@ -8,7 +8,7 @@ import pytest
 from txjax.axes import Axes
 from txjax.models.hierarchical import StageLayers
 from txjax.models.vision.sam import DecomposedAttention, windows_then_all
-from txjax.nn import Block, Grid, KernelInit, LayerContext, Periods, PreNormWithoutFinal
+from txjax.nn import Block, Grid, KernelInit, LayerContext, PeriodicStack, PreNormWithoutFinal
 from txjax.optim.layer_decay import steps_below_head
 from txjax.types import UserError, flat_paths
 
@@ -24,7 +24,7 @@ GRID = Grid(3, 5)
 
 def layers(depth: int) -> StageLayers:
     attention = windows_then_all(2, window=2, side=3)
-    parts = {"attention": attention, "block": PreNormWithoutFinal(), "stack": Periods(unroll=1)}
+    parts = {"attention": attention, "block": PreNormWithoutFinal(), "stack": PeriodicStack(unroll=1)}
     return StageLayers(width=12, depth=depth, heads=3, **parts)
 
 
@@ -55,7 +55,7 @@ class Marked(Block):
 
 @pytest.mark.parametrize("fractions", [None, (0.25, 0.75)])
 def test_fractions_of_the_depth_rise_through_the_kinds(fractions):
-    stack = Periods(block=(Marked(), Marked(), Marked()), depth=6, fractions=fractions)
+    stack = PeriodicStack(block=(Marked(), Marked(), Marked()), depth=6, fractions=fractions)
     found = jax.jit(stack.apply)({}, jnp.zeros((1, 1, 1)), LayerContext())
     wanted = 0.0
     for fraction in np.linspace(*(fractions or (0, 1)), 6):

@@ -13,7 +13,7 @@ from txjax.nn.layers.mlp import MLP
 from txjax.nn.stack.block import Layer, PreNorm
 
 
-class MultiAxis(PreNorm):
+class MaxViTBlock(PreNorm):
     """`PreNorm` with two attentions, an MLP after each, and an `MBConv` before them (Tu et al. 2022, MaxViT, 3.3).
 
     The `MBConv` leaves an adapter's tokens as they are.
