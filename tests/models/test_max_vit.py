@@ -228,7 +228,7 @@ def test_drop_path_rises_over_all_layers() -> None:
         ({"downsample": PatchMerging()}, r"config.model.downsample: expected MBConv\(\), got .PatchMerging"),
         ({"stem": PatchMerging()}, r"config.model.stem: expected MaxViTStem\(\), got .PatchMerging"),
         ({"block": PreNorm()}, r"config.model.block: expected MaxViTBlock\(\)"),
-        ({"attention": (WindowAttention(), WindowAttention())}, r"config.model.block: expected MaxViTBlock\(\) with one"),
+        ({"attention": (WindowAttention(), WindowAttention())}, r"config.model.block: expected MaxViTBlock\(\) with"),
         ({"grid_attention": GridAttention(shift=2)}, "grid_attention.shift: expected 0"),
     ],
 )
