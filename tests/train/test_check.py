@@ -13,7 +13,7 @@ from helpers import tiny_experiments
 
 
 def test_all_checks_share_one_trace_of_the_variables(monkeypatch):
-    """Those of quantized kernels, which must be frozen, and the layout of the state."""
+    """The refusals of quantized kernels, which must be frozen, and the layout of the state."""
     calls, init = [], NextToken.init
 
     def count(self, *args):

@@ -7,15 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.windows import Windows, padded_image
+from txjax.nn.attention.windows import Windows
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.layers.drop_path import drop_path
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.parameters.init import Init
-from txjax.nn.positions.positions import Grid
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError, config_field
 
 
@@ -24,18 +23,18 @@ class SqueezeExcite(nn.Module):
 
     Attributes:
       size: S.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
     """
 
     size: int
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, x: Float[Array, "B R C F"]) -> Float[Array, "B R C F"]:
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        y = nn.silu(Linear((self.size,), ("embed",), ("mlp",), **drawn, name="down")(x.mean((1, 2))))
-        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), **drawn, name="up")(y))
+        y = nn.silu(
+            Linear((self.size,), ("embed",), ("mlp",), kernel_init=self.kernel_init, name="down")(x.mean((1, 2)))
+        )
+        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), kernel_init=self.kernel_init, name="up")(y))
         return x * y[:, None, None]
 
 
@@ -76,12 +75,11 @@ class MBConv(Downsampling):
         self, x: Float[Array, "B L C"], grid: Grid, train: bool, depth_fraction: float | Float[Array, ""] = 1.0
     ) -> tuple[Float[Array, "B l D"], Grid]:
         """The tokens and their grid. `depth_fraction`: 0 in the first layer, 1 in the last."""
-        assert self.width and self.initial and self.scaling and self.norm and self.drop_path is not None
+        assert self.width and self.kernel_init and self.norm and self.drop_path is not None
         if max(grid[:2]) < self.stride:
             hint = "larger images or fewer stages"
             expected = f"at most the {grid.rows} x {grid.columns} tokens of the stage before"
             raise UserError("config.model.downsample.stride", expected, self.stride, hint=hint)
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         norm, inside = self.norm, int(self.ratio * self.width)
 
         def activated(name: str, y: jax.Array) -> jax.Array:
@@ -89,15 +87,19 @@ class MBConv(Downsampling):
             return ACTIVATIONS[self.activation](norm_after.normalise(y, train, "mlp"))
 
         square: dict[str, Any] = {"size": (self.side,) * 2, "strides": (self.stride,) * 2}
-        depthwise = Conv((inside,), ("mlp",), **square, groups=inside, use_bias=False, **drawn, name="depthwise")
+        depthwise = Conv(
+            (inside,), ("mlp",), **square, groups=inside, use_bias=False, kernel_init=self.kernel_init, name="depthwise"
+        )
         y = padded_image(self.normalise(x, train), grid, 1)
-        y = activated("expand", Linear((inside,), ("mlp",), use_bias=False, **drawn, name="expand")(y))
+        y = activated(
+            "expand", Linear((inside,), ("mlp",), use_bias=False, kernel_init=self.kernel_init, name="expand")(y)
+        )
         y = activated("depthwise", depthwise(y))
-        y = SqueezeExcite(max(1, int(self.excite_ratio * self.width)), **drawn, name="excite")(y)
-        y = Linear((self.width,), ("embed",), ("mlp",), **drawn, name="shrink")(y)
+        y = SqueezeExcite(max(1, int(self.excite_ratio * self.width)), kernel_init=self.kernel_init, name="excite")(y)
+        y = Linear((self.width,), ("embed",), ("mlp",), kernel_init=self.kernel_init, name="shrink")(y)
 
         if self.stride > 1:
             x = mean_pooled(x, grid, self.stride)
         if x.shape[-1] != self.width:
-            x = Linear((self.width,), ("embed",), ("width",), **drawn, name="shortcut")(x)
+            x = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="shortcut")(x)
         return x + drop_path(self, y.reshape(x.shape), self.drop_path, depth_fraction, train), Grid(*y.shape[1:3])
