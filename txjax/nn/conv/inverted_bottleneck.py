@@ -1,0 +1,79 @@
+"""The inside of inverted bottlenecks: a depthwise convolution of many channels, weighed by their means."""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from txjax.nn.conv.conv import Conv
+from txjax.nn.layers.linear import Linear
+from txjax.nn.layers.mlp import ACTIVATIONS
+from txjax.nn.layers.norms import Norm
+from txjax.nn.parameters.init import Init
+from txjax.parametrization import Scaling
+
+
+class SqueezeExcite(nn.Module):
+    """x * sigmoid(up(silu(down(mean of x over its positions)))) (Hu et al. 2018). Parameters `down` [F S], `up` [S F].
+
+    Attributes:
+      size: S.
+      initial, scaling: see `Linear`.
+    """
+
+    size: int
+    initial: Init
+    scaling: Scaling
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B R C F"]) -> Float[Array, "B R C F"]:
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        y = nn.silu(Linear((self.size,), ("embed",), ("mlp",), **drawn, name="down")(x.mean((1, 2))))
+        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), **drawn, name="up")(y))
+        return x * y[:, None, None]
+
+
+@dataclasses.dataclass(frozen=True)
+class InvertedBottleneck:
+    """The layers of an inverted bottleneck (Sandler et al. 2018) but for the last one; their parameters are a module's.
+
+    Attributes:
+      channels: F, of the depthwise convolution.
+      squeezed: the size of `SqueezeExcite`.
+      side: of the convolution's kernel.
+      stride: of the convolution.
+      padding: see `Conv`.
+      norm: a template.
+      activation: after both norms, one of `nn.ACTIVATIONS`.
+      initial, scaling: see `Linear`.
+    """
+
+    channels: int
+    squeezed: int
+    side: int
+    stride: int
+    norm: Norm
+    activation: str
+    initial: Init
+    scaling: Scaling
+    padding: str | tuple[int | tuple[int, int], ...] = "SAME"
+
+    def expand(self, module: nn.Module, image: Float[Array, "B R C D"], train: bool) -> Float[Array, "B R C F"]:
+        """activation(norm(projection)). Parameters of the module: `expand`, `norm_expand`."""
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "use_bias": False}
+        y = Linear((self.channels,), ("mlp",), **drawn, name="expand", parent=module)(image)
+        return self._activated(module, "expand", y, train)
+
+    def excite(self, module: nn.Module, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B r c F"]:
+        """excite(activation(norm(convolution))). Parameters: `depthwise`, `norm_depthwise`, `excite`."""
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        square: dict[str, Any] = {"size": (self.side,) * 2, "strides": (self.stride,) * 2, "padding": self.padding}
+        channels: dict[str, Any] = {"groups": self.channels, "use_bias": False, **square, **drawn}
+        y = Conv((self.channels,), ("mlp",), **channels, name="depthwise", parent=module)(image)
+        y = self._activated(module, "depthwise", y, train)
+        return SqueezeExcite(self.squeezed, **drawn, name="excite", parent=module)(y)
+
+    def _activated(self, module: nn.Module, name: str, y: Float[Array, "..."], train: bool) -> Float[Array, "..."]:
+        norm = self.norm.clone(parent=module, name=f"norm_{name}")
+        return ACTIVATIONS[self.activation](norm.normalise(y, train, "mlp"))
