@@ -28,9 +28,9 @@ class SqueezeExcite(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B R C F"]) -> Float[Array, "B R C F"]:
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        y = nn.silu(Linear((self.size,), ("embed",), ("mlp",), **drawn, name="down")(x.mean((1, 2))))
-        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), **drawn, name="up")(y))
+        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        y = nn.silu(Linear((self.size,), ("embed",), ("mlp",), **init_fields, name="down")(x.mean((1, 2))))
+        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), **init_fields, name="up")(y))
         return x * y[:, None, None]
 
 
@@ -61,18 +61,18 @@ class InvertedBottleneck:
 
     def expand(self, module: nn.Module, image: Float[Array, "B R C D"], train: bool) -> Float[Array, "B R C F"]:
         """activation(norm(projection)). Parameters of the module: `expand`, `norm_expand`."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "use_bias": False}
-        y = Linear((self.channels,), ("mlp",), **drawn, name="expand", parent=module)(image)
+        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "use_bias": False}
+        y = Linear((self.channels,), ("mlp",), **init_fields, name="expand", parent=module)(image)
         return self._activated(module, "expand", y, train)
 
     def excite(self, module: nn.Module, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B r c F"]:
         """excite(activation(norm(convolution))). Parameters: `depthwise`, `norm_depthwise`, `excite`."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         square: dict[str, Any] = {"size": (self.side,) * 2, "strides": (self.stride,) * 2, "padding": self.padding}
-        channels: dict[str, Any] = {"groups": self.channels, "use_bias": False, **square, **drawn}
+        channels: dict[str, Any] = {"groups": self.channels, "use_bias": False, **square, **init_fields}
         y = Conv((self.channels,), ("mlp",), **channels, name="depthwise", parent=module)(image)
         y = self._activated(module, "depthwise", y, train)
-        return SqueezeExcite(self.squeezed, **drawn, name="excite", parent=module)(y)
+        return SqueezeExcite(self.squeezed, **init_fields, name="excite", parent=module)(y)
 
     def _activated(self, module: nn.Module, name: str, y: Float[Array, "..."], train: bool) -> Float[Array, "..."]:
         norm = self.norm.clone(parent=module, name=f"norm_{name}")
