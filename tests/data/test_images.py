@@ -43,6 +43,18 @@ def test_pixels_are_normalised_by_the_formula():
     assert example["weights"] == 1
 
 
+def test_the_clean_image_has_no_augmentations_and_the_other_one_the_same_draws():
+    source, augment = labelled(clean=(), transforms=(PadCrop(2), Flip())).open(), (PadCrop(2), Flip())
+    example = source.example(5, 0, example_rng(0, 0, 5))
+    np.testing.assert_array_equal(example["clean_image"], labelled().open().example(5, 0, None)["image"])
+    alone = labelled(transforms=augment).open().example(5, 0, example_rng(0, 0, 5))
+    np.testing.assert_array_equal(example["image"], alone["image"])
+    assert not np.array_equal(example["image"], example["clean_image"])
+    assert (
+        example.keys() - alone.keys() == {"clean_image"} == labelled(clean=()).spec().keys() - labelled().spec().keys()
+    )
+
+
 def test_draws_are_keyed_by_seed_epoch_and_example():
     source = labelled(transforms=(PadCrop(2), Flip())).open()
 

@@ -48,6 +48,7 @@ def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stri
         ((5, 6), {"strides": (2, 2)}, [(1, 1), (0, 1)]),
         ((5, 6), {"strides": (2, 2), "padding": (1, 1), "groups": 2}, [(1, 1), (1, 1)]),
         ((7, 6), {"dilation": (2, 2), "padding": "VALID", "groups": 4}, [(0, 0), (0, 0)]),
+        ((7, 6), {"strides": (2, 2), "padding": ((0, 1), 2), "groups": 4}, [(0, 1), (2, 2)]),
         ((9,), {"size": (3,), "padding": "CAUSAL", "dilation": (2,), "groups": 4}, [(4, 0)]),
         ((3, 3, 4), {"size": (2, 2, 2), "padding": "VALID"}, [(0, 0)] * 3),
     ],

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from flax.core import meta
 
-from txjax.data import Characters, TextWindows
+from txjax.data import Characters, Images, TextWindows
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt
-from txjax.nn import Classes, Learned, MaskedTokens, MeanTokens, NextSentence
+from txjax.models.vision.conv_net import ConvNet
+from txjax.nn import BatchNorm, Classes, Learned, MaskedTokens, MeanTokens, NextSentence
 from txjax.objectives import Classification, Distillation, MaskedToken, MultiTask, NextToken
 from txjax.optim import AdamW, default_groups, train_all_but
 from txjax.types import UserError
 
-from helpers.arrays import filled, on_jax
+from helpers.arrays import filled, numbers, on_jax
 
 pytestmark = pytest.mark.claim(
     "Models and objectives",
@@ -123,6 +124,39 @@ def test_classes_have_one_weight_an_example() -> None:
     losses = jax.jit(lambda v: goal(student, v, given, KEY, True).losses)(made(goal, student))
     assert losses["soft_targets"].count == 2 and losses["hidden_states"].count == 8
     assert losses["soft_targets"].value > 0
+
+
+def test_a_teacher_that_sees_another_image() -> None:
+    """The divergence of one network's outputs of the clean image from those of the image."""
+    model = ConvNet(width=4, depth=1, stages=1, head=Classes(3, MeanTokens()), norm=BatchNorm(group=2))
+    goal = Distillation(
+        teacher=model,
+        objective=Classification(),
+        temperature=1.0,
+        soft_targets=1.0,
+        hidden_states=0.0,
+        labels=0.0,
+        teacher_image="clean_image",
+    )
+    rngs = {name: jax.random.key(0, impl="rbg") for name in ("params", "dropout")}
+    images = {name: jnp.asarray(numbers(2, 4, 4, 1, seed=i)) for i, name in enumerate(("image", "clean_image"))}
+    given = images | {"label": jnp.zeros(2, jnp.int32), "weights": jnp.ones(2), "id": jnp.arange(2)}
+    variables = filled(meta.unbox(jax.eval_shape(lambda: goal.init(model, rngs, given))))
+    alone = {name: {k: v for k, v in tree.items() if k != "teacher"} for name, tree in variables.items()}
+    teacher = {name: tree["teacher"] for name, tree in variables.items()}
+
+    @jax.jit
+    def run(variables: Any) -> Any:
+        logits = model.apply(alone, given["image"], train=True, mutable=["batch_stats"])[0]
+        return goal(model, variables, given, KEY, True).losses, logits, model.apply(teacher, given["clean_image"])
+
+    losses, *logits = run(variables)
+    q, p = (np.exp(x) / np.exp(x).sum(-1, keepdims=True) for x in map(np.float64, logits))
+    np.testing.assert_allclose(losses["soft_targets"].value, (p * np.log(p / q)).sum(-1).mean(), rtol=1e-4)
+    assert losses["classification"].value == 0
+    with pytest.raises(UserError, match=r"^objective.teacher_image: expected a key of the examples, got 'clean_image'"):
+        goal.check(model, Images(name="txjax_digits", classes=3))
+    goal.check(model, Images(name="txjax_digits", classes=3, clean=()))
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ BATCH_KEYS: dict[str, Key] = {
     "start": ("B", "int32", "index in `tokens` of an answer's first token"),
     "end": ("B", "int32", "index in `tokens` of an answer's last token"),
     "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
+    "clean_image": ("B H W C", "float32", "the image of the same example without augmentations, which a teacher sees"),
     "extent": ("B 2", "int32", "rows and columns of `image` that are not padding, which is below and to the right"),
     "stored_extent": ("B 2", "float32", "rows and columns of the stored image that `extent` shows"),
     "boxes": ("B N 4", "float32", "top, left, bottom, right of each box, as fractions of the image's height and width"),

@@ -21,6 +21,7 @@ from txjax.nn.conv.downsampling import (
     merge_patches,
 )
 from txjax.nn.conv.grid_mixers import DepthwiseConv, GridMixer, Identity, Pooling
+from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck, SqueezeExcite
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.conv.patch import patchify, unpatchify
 from txjax.nn.heads.batch_normed import BatchNormed

@@ -25,9 +25,10 @@ class Distillation(Objective):
     The student is the run's model, under its own paths, so what reads a run reads the student. The teacher's
     parameters are below `teacher`: `init_from=From(run="runs/teacher", here="teacher")` takes them from its run, and
     `groups=train_all_but("teacher/.*")` of the optimizer freezes them. It is called once an update, on the inputs that
-    `objective` gives the student (the same masked tokens), without dropout. Training adds these terms, means over the
-    tokens (or examples) that have weight; an evaluation is that of `objective` alone. With the logits s and t of
-    student and teacher, T = temperature:
+    `objective` gives the student (the same masked tokens), without dropout; with `teacher_image` it sees another image
+    of the example, as in Noisy Student, whose student alone sees the noise (Xie et al. 2020). Training adds these
+    terms, means over the tokens (or examples) that have weight; an evaluation is that of `objective` alone. With the
+    logits s and t of student and teacher, T = temperature:
 
         soft_targets    soft_targets * T^2 * KL(softmax(t / T), softmax(s / T))
         hidden_states   hidden_states * (1 - cosine of the features that the two heads read)
@@ -41,6 +42,7 @@ class Distillation(Objective):
       temperature: T.
       soft_targets, hidden_states, labels: the weights of the terms. Without soft targets the heads' outputs may differ
         in their number, without hidden states the widths.
+      teacher_image: the batch's key of the image that the teacher gets, such as "clean_image". If None, the student's.
       chunk: positions of each row whose logits are computed at a time, as in `CrossEntropy`. If None, all at once.
     """
 
@@ -50,6 +52,7 @@ class Distillation(Objective):
     soft_targets: float = config_field(5.0, at_least=0, traced=True, off=0)
     hidden_states: float = config_field(1.0, at_least=0, traced=True, off=0)
     labels: float = config_field(2.0, at_least=0, traced=True)
+    teacher_image: str | None = None
     chunk: int | None = config_field(None, at_least=1)
 
     frozen: ClassVar[tuple[str, ...]] = (PREFIX,)
@@ -69,6 +72,9 @@ class Distillation(Objective):
         if isinstance(self.objective, MultiTask | Distillation):
             expected = "an objective that calls the model once, such as MaskedToken"
             raise UserError("objective.objective", expected, type(self.objective).__name__)
+        if self.teacher_image is not None and self.teacher_image not in (keys := data.spec()):
+            hint = "Images(clean=()) has clean_image"
+            raise UserError("objective.teacher_image", "a key of the examples", self.teacher_image, sorted(keys), hint)
         if not callable(getattr(self.teacher, "init", None)):
             raise UserError("objective.teacher", "a model", type(self.teacher).__name__)
         for field, of in {"config.model": model, "objective.teacher": self.teacher}.items():
@@ -116,7 +122,8 @@ class Distillation(Objective):
             return student_output
         losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in student_output.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
-        teacher_output: Any = teacher.apply(others, **student.inputs, train=False)
+        view = {} if self.teacher_image is None else {"image": batch[self.teacher_image]}
+        teacher_output: Any = teacher.apply(others, **student.inputs | view, train=False)
         output, encoded = teacher_output
         if is_on(self.soft_targets):
             ours, theirs = (_logits(x) for x in (student.output, output))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ class Images(TFDSDataset):
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, or 0 if
     the set has no label (-1) or the image was left out. With `mix` also other_label int32 [] and mix float32 [], the
-    share of `label`.
+    share of `label`. With `clean` also clean_image, like image.
 
     Attributes:
       shape: height, width and channels, after the transforms.
@@ -40,6 +41,8 @@ class Images(TFDSDataset):
       transforms: applied in this order; augmentations belong only in the training set's config.
       mix: mixes a second example into the image, for training only. If None, images are not mixed.
       subset: a few examples of each class. If None, the whole split.
+      clean: the transforms of clean_image, the same example without augmentations, such as a teacher sees; () are none.
+        If None, there is no such image. It is never mixed.
     """
 
     shape: tuple[int, int, int] = describing_field((8, 8, 1))
@@ -53,12 +56,14 @@ class Images(TFDSDataset):
     transforms: tuple[Transform, ...] = ()
     mix: Mixing | None = None
     subset: Subset | None = None
+    clean: tuple[Transform, ...] | None = None
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         scalars = {"id": spec((), "int32"), "label": spec((), "int32"), "weights": spec((), "float32")}
         if self.mix is not None:
             scalars |= {"other_label": spec((), "int32"), "mix": spec((), "float32")}
-        return scalars | {"image": spec(tuple(self.shape), "float32")}
+        names = ("image",) if self.clean is None else ("image", "clean_image")
+        return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
     def check(self) -> None:
         features = records.check(self.name, self.split, self.data_dir)
@@ -67,7 +72,7 @@ class Images(TFDSDataset):
         if self.classes not in (None, classes := self._classes(features)):
             raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
         check_normalisation(self.mean, self.std, self.shape[2])
-        for transform in self.transforms:
+        for transform in (*self.transforms, *(self.clean or ())):
             transform.check()
         if self.mix is not None:
             self.mix.check()
@@ -129,12 +134,14 @@ class ImageSource:
         return len(self._records) if self._numbers is None else len(self._numbers)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        image, label, weight = self._read(index, rng)
+        image, label, weight = self._read(index, rng, self._images.transforms)
+        clean = self._images.clean
+        views = {} if clean is None else {"clean_image": self._read(index, rng, clean)[0]}
         if self._images.mix is None:
-            return {"image": image, "label": label, "weights": np.array(weight, np.float32)}
-        other, other_label, other_weight = self._read(int(rng.integers(len(self))), rng)
+            return views | {"image": image, "label": label, "weights": np.array(weight, np.float32)}
+        other, other_label, other_weight = self._read(int(rng.integers(len(self))), rng, self._images.transforms)
         image, share = self._images.mix(image, other, rng)
-        return {
+        return views | {
             "image": image,
             "label": label,
             "other_label": other_label,
@@ -142,14 +149,16 @@ class ImageSource:
             "weights": np.array(weight * other_weight, np.float32),
         }
 
-    def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
+    def _read(
+        self, index: int, rng: np.random.Generator, transforms: Sequence[Transform]
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
         """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
         pixels, label = self._kept.get(index) or self._decode(index)
         if pixels is None or pixels.nbytes <= self._largest:
             self._kept[index] = pixels, label
         if pixels is None:
             return np.zeros(self._images.shape, np.float32), label, False
-        for transform in self._images.transforms:
+        for transform in transforms:
             pixels = transform(pixels, rng)
         if pixels.shape != tuple(self._images.shape):
             hint = "set shape, or resize by transforms=(Resize(size), CenterCrop(size), Channels(count))"

@@ -43,7 +43,8 @@ class Conv(nn.Module):
       groups: parts of the channels that are convolved by themselves; as many as inputs is a depthwise convolution.
       padding: "SAME" (ceil(positions / stride) outputs; zeros on both sides, one more at the end if their number is
         odd), "VALID" (none), "CAUSAL" (of sequences: an output sees its own and earlier positions alone), or the number
-        of zeros on either side of each dimension, as in PyTorch, whose strided convolutions "SAME" aligns otherwise.
+        of zeros on either side of each dimension, as in PyTorch, whose strided convolutions "SAME" aligns otherwise;
+        a pair of numbers has those before and after.
       use_bias, kernel_init, scale: see `Linear`; fans count the positions in the kernel and the channels of one
         group.
     """
@@ -55,7 +56,7 @@ class Conv(nn.Module):
     strides: tuple[int, ...] = ()
     dilation: tuple[int, ...] = ()
     groups: int = config_field(1, at_least=1)
-    padding: str | tuple[int, ...] = "SAME"
+    padding: str | tuple[int | tuple[int, int], ...] = "SAME"
     use_bias: bool = True
     kernel_init: KernelInit = KernelInit()
     scale: float = 1.0
@@ -112,7 +113,7 @@ class Conv(nn.Module):
         if not isinstance(self.padding, str):
             if len(self.padding) != len(self.size):
                 raise UserError("conv.padding", f"one number for each of {len(self.size)} dimensions", self.padding)
-            return [(zeros, zeros) for zeros in self.padding]
+            return [(zeros, zeros) if isinstance(zeros, int) else zeros for zeros in self.padding]
         if self.padding not in PADDINGS or (self.padding == "CAUSAL" and len(self.size) > 1):
             known = ", ".join(PADDINGS)
             expected = f"one of {known} (of one dimension), or numbers of zeros"

@@ -2,6 +2,6 @@
 
 from txjax.models.vision.max_vit.max_vit import MaxViT, MaxViTStem
 from txjax.models.vision.max_vit.max_vit_block import MaxViTBlock
-from txjax.models.vision.max_vit.mb_conv import MBConv, SqueezeExcite
+from txjax.models.vision.max_vit.mb_conv import MBConv
 
-__all__ = ["MBConv", "MaxViT", "MaxViTStem", "MaxViTBlock", "SqueezeExcite"]
+__all__ = ["MBConv", "MaxViT", "MaxViTBlock", "MaxViTStem"]

@@ -1,41 +1,17 @@
 """Inverted residual bottlenecks: a depthwise convolution of many channels between two dense layers."""
 
-from typing import Any
-
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.windows import Windows
-from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
+from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck
 from txjax.nn.layers.drop_path import drop_path
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError, config_field
-
-
-class SqueezeExcite(nn.Module):
-    """x * sigmoid(up(silu(down(mean of x over its positions)))) (Hu et al. 2018). Parameters `down` [F S], `up` [S F].
-
-    Attributes:
-      size: S.
-      kernel_init: see `Linear`.
-    """
-
-    size: int
-    kernel_init: KernelInit
-
-    @nn.compact
-    def __call__(self, x: Float[Array, "B R C F"]) -> Float[Array, "B R C F"]:
-        y = nn.silu(
-            Linear((self.size,), ("embed",), ("mlp",), kernel_init=self.kernel_init, name="down")(x.mean((1, 2)))
-        )
-        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), kernel_init=self.kernel_init, name="up")(y))
-        return x * y[:, None, None]
 
 
 def mean_pooled(x: Float[Array, "B L D"], grid: Grid, side: int) -> Float[Array, "B l D"]:
@@ -80,22 +56,17 @@ class MBConv(Downsampling):
             hint = "larger images or fewer stages"
             expected = f"at most the {grid.rows} x {grid.columns} tokens of the stage before"
             raise UserError("config.model.downsample.stride", expected, self.stride, hint=hint)
-        norm, inside = self.norm, int(self.ratio * self.width)
-
-        def activated(name: str, y: jax.Array) -> jax.Array:
-            norm_after = norm.clone(parent=self, name=f"norm_{name}")
-            return ACTIVATIONS[self.activation](norm_after.normalise(y, train, "mlp"))
-
-        square: dict[str, Any] = {"size": (self.side,) * 2, "strides": (self.stride,) * 2}
-        depthwise = Conv(
-            (inside,), ("mlp",), **square, groups=inside, use_bias=False, kernel_init=self.kernel_init, name="depthwise"
+        inside = InvertedBottleneck(
+            channels=int(self.ratio * self.width),
+            squeezed=max(1, int(self.excite_ratio * self.width)),
+            side=self.side,
+            stride=self.stride,
+            norm=self.norm,
+            activation=self.activation,
+            kernel_init=self.kernel_init,
         )
-        y = padded_image(self.normalise(x, train), grid, 1)
-        y = activated(
-            "expand", Linear((inside,), ("mlp",), use_bias=False, kernel_init=self.kernel_init, name="expand")(y)
-        )
-        y = activated("depthwise", depthwise(y))
-        y = SqueezeExcite(max(1, int(self.excite_ratio * self.width)), kernel_init=self.kernel_init, name="excite")(y)
+        y = inside.expand(self, padded_image(self.normalise(x, train), grid, 1), train)
+        y = inside.excite(self, y, train)
         y = Linear((self.width,), ("embed",), ("mlp",), kernel_init=self.kernel_init, name="shrink")(y)
 
         if self.stride > 1:
