@@ -42,7 +42,7 @@ def all_plans() -> list[Plan]:
     """The plans of all configs, which are not imported."""
     plans = []
     for path in sorted((ROOT / "configs").rglob("*.py")):
-        for statement in ast.parse(path.read_text()).body:
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "PLANS":
                 for name, variant, slice_, flags in ast.literal_eval(statement.value):
                     config = path.relative_to(ROOT).as_posix() + (variant and f":{variant}")
@@ -97,7 +97,7 @@ def main() -> None:
             line = row(plan)
             print(line, flush=True)
             if " failed: " not in line:
-                PAGE.write_text(with_row(PAGE.read_text(), line))
+                PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), line), encoding="utf-8")
 
 
 if __name__ == "__main__":

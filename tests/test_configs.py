@@ -18,7 +18,7 @@ from txjax.experiment import Experiment, with_default_eval_data
 from txjax.models.vision.res_net import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
-from txjax.train.prepare import checked_layout
+from txjax.train.check import check
 from txjax.train.state.state import batch_spec, build_layout, model_variables
 from txjax.train.step import make_step
 from txjax.types import UserError
@@ -100,7 +100,7 @@ def trace(experiment, monkeypatch):
         if isinstance(evaluation, Entities):
             pytest.importorskip("seqeval", reason="pip install '.[text]'")
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    layout = checked_layout(experiment)
+    layout = check(experiment)
     check_spec("", experiment.data.spec(), {})
     spec = batch_spec(experiment.data, experiment.batch_size)
     with sharding.use_mesh(experiment.mesh):

@@ -19,8 +19,8 @@ import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.cards import CLASSES, VOCAB, cards
 from txjax.models.model import Model
+from txjax.models.sub_transformer import Part
 from txjax.models.text.bert.bert import Bert
-from txjax.models.transformer import Part
 from txjax.objectives import Classification, MaskedToken, MultiTask, NextToken, Objective, missing_keys
 from txjax.tree import walk
 from txjax.types import UserError
@@ -182,6 +182,16 @@ def pair_of(model: str, objective: str) -> Pair | None:
 
 # The pairs that the cards state; a new model or objective brings its own.
 SUITED = {f"{name} {objective}" for name, example in EXAMPLES.items() for objective in example.objectives}
+
+# Models with an objective of their own.
+MODELS = [name for name, example in EXAMPLES.items() if example.objectives]
+
+
+def first_pair(model: str) -> Pair:
+    """A model with the first objective that suits it."""
+    pairs = (pair_of(model, name) for name in OBJECTIVES if f"{model} {name}" in SUITED)
+    return next(pair for pair in pairs if pair is not None)
+
 
 # Every model and every objective at least once, since gradients take most of the time.
 GRADED = {min(pair for pair in SUITED if part in pair.split()) for part in " ".join(SUITED).split()}

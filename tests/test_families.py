@@ -263,7 +263,7 @@ def run_steps(
     """Three steps on the family's own data. The plan's lower bound of what is sent is 0 on one device alone."""
     experiment = dataclasses.replace(experiment, mesh=mesh)
     with sharding.use_mesh(mesh, jax.devices()[:devices]) as built:
-        layout = build_layout(experiment, built, like)
+        layout = build_layout(experiment, built, like.trace)
         assert (sum(least(experiment, layout).values()) > 0) == (devices > 1)
         assert flops_per_step(experiment, layout.variables) > 0
         state = jax.device_put(initial, jax.tree.map(lambda x: x.sharding, layout.abstract))

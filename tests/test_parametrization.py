@@ -24,6 +24,7 @@ from txjax.nn import (
     Encoded,
     Experts,
     Init,
+    KernelInit,
     LayerContext,
     LayerNorm,
     Linear,
@@ -183,7 +184,7 @@ def test_optimizers_keep_the_factors(kind: Any, rule: str) -> None:
 def test_scores_are_over_the_head_size() -> None:
     """Four times the base's head size: softmax(q . k * sqrt(4) / 16), which at a head size of 4 is q . k / sqrt(4)."""
     scaling = Scaling(head_size=4.0)
-    attention = Attention(heads=2, initial=Init(), residual_scale=1.0, scaling=scaling, use_bias=False)
+    attention = Attention(heads=2, kernel_init=KernelInit(scaling=scaling), use_bias=False)
     x = numbers(2, 5, 32)
     params = variables(attention, x, LayerContext())
     query, key, value, out = (params["params"][name]["kernel"] for name in ("query", "key", "value", "out"))
@@ -206,13 +207,13 @@ def test_heads_are_multiplied_and_their_biases_are_not() -> None:
     own = {"params": {"head": {"linear": {"kernel": kernel}}}}
     np.testing.assert_allclose(call(Headed(Untied(), *drawn).apply, own, encoded).dense(), x @ kernel / 4, rtol=1e-5)
     own = {"params": {"kernel": kernel, "bias": bias}}
-    classes = Linear((5,), ("classes",), scaling=drawn[1])
+    classes = Linear((5,), ("classes",), kernel_init=KernelInit(scaling=drawn[1]))
     np.testing.assert_allclose(call(classes.apply, own, x), x @ kernel / 4 + bias, rtol=1e-5)
 
 
 def test_branches_are_multiplied() -> None:
     def block(scaling: Scaling) -> PreNorm:
-        drawn: dict[str, Any] = dict(initial=Init(), residual_scale=1.0, scaling=scaling)
+        drawn: dict[str, Any] = dict(kernel_init=KernelInit(scaling=scaling))
         attention, norm = Attention(heads=2, **drawn), LayerNorm()
         return PreNorm(attention=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
 

@@ -1,11 +1,15 @@
 """`txjax COMMAND --flags`: finds the command's file, runs it, prints a user error as one line."""
 
+import contextlib
 import errno
 import logging
+import multiprocessing
 import os
 import sys
+import threading
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 from txjax import __version__, libtpu
 from txjax.checks import error_lines
@@ -81,5 +85,23 @@ def _platform(error: BaseException) -> UserError | None:
     return UserError("JAX_PLATFORMS", expected, os.environ["JAX_PLATFORMS"], hint=hint)
 
 
+def run_program() -> NoReturn:
+    """The program `txjax`: `main`, after whose failure the process ends, whatever threads a library still has.
+
+    Those of Orbax, for one, wait minutes for the folders of a save that has failed.
+    """
+    code = main()
+    threads = {thread for thread in threading.enumerate() if not thread.daemon} - {threading.main_thread()}
+    if code and threads:
+        for child in multiprocessing.active_children():
+            child.terminate()
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program()

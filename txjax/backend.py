@@ -4,10 +4,8 @@
 """
 
 import contextlib
-import contextvars
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from jax.sharding import NamedSharding
 
 from txjax import cpu
 from txjax.io.cache_dir import cache_dir, can_write
+from txjax.scoped import Scoped
 from txjax.types import PyTree, UserError
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
@@ -24,7 +23,7 @@ _HOST = "pinned_host"  # JAX's name for host memory that devices read
 
 
 # The platform that programs are compiled for, if it isn't this machine's.
-_target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
+_target = Scoped[str | None]("target", None)
 
 
 def platform() -> str:
@@ -32,14 +31,9 @@ def platform() -> str:
     return _target.get() or jax.default_backend()
 
 
-@contextlib.contextmanager
-def target_platform(platform: str) -> Iterator[None]:
+def target_platform(platform: str) -> contextlib.AbstractContextManager[str | None]:
     """Traces and compiles everything inside for this platform, whether or not this machine has it."""
-    token = _target.set(platform)
-    try:
-        yield
-    finally:
-        _target.reset(token)
+    return _target.within(platform)
 
 
 def prepare(programs: Path | None = None) -> list[str]:

@@ -196,3 +196,10 @@ def refuse(optimizer: str, known: list[str]) -> UserError:
     """The error for an optimizer without a rule."""
     hint = "no published rule says how its learning rates follow the size; Standard() takes any optimizer"
     return UserError("config.optimizer", "one of " + ", ".join(known) + " under MuP", optimizer, hint=hint)
+
+
+def head_size(width: int, heads: int, size: int | None = None) -> int:
+    """The size of one head. Raises UserError if `heads` doesn't divide `width`."""
+    if size is None and width % heads:
+        raise UserError("config.model.heads", f"a divisor of the width {width}", heads)
+    return size or width // heads

@@ -14,7 +14,7 @@ repeats with the student as the teacher; here is one round. The paper's sizes ar
 Cost: about 3 minutes of a busy CPU core for the teacher, 8 for the student of 2,500 steps, 4 for alone.
 Score: teacher: eval/test/accuracy 0.752 of `test`; its student reaches 0.767 (one seed, 2026-11-26). The student alone
 is right on 512 of the 10,000 images, the teacher alone on 358: a difference of 1.5 points, +- 0.6 with 95% confidence
-over images, not over seeds. ALONE
+over images, not over seeds.
 """
 
 from txjax.checkpoint import Checkpoints

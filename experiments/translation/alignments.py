@@ -15,7 +15,7 @@ from txjax import sharding
 from txjax.data import Tokenizer, eval_batches
 from txjax.report.curves import LIGHT
 from txjax.report.inspection.attention_maps import attention_maps
-from txjax.train.prepare import checked_layout
+from txjax.train.check import check
 from txjax.train.state.restore import load_variables
 
 PAIRS, NEAR, SHOWN = 64, 2, 3  # pairs that are read; positions from the diagonal that count as near; pairs drawn
@@ -24,7 +24,7 @@ PAIRS, NEAR, SHOWN = 64, 2, 3  # pairs that are read; positions from the diagona
 def maps(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The first batch of the test set, and the weights [B L S] of the attention to the source."""
     experiment = run.experiment
-    layout = checked_layout(experiment)
+    layout = check(experiment)
     with sharding.use_mesh(experiment.mesh):
         variables, _ = load_variables(run.workdir, "last", layout)
         batch = next(iter(eval_batches(experiment.evals["test"].data.open(), batch_size=PAIRS)))

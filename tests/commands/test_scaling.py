@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from txjax.report.run_page import scores
 from txjax.report.runs import read_runs
 from txjax.scaling.curves import DataConstrained
 from txjax.scaling.forms import law_named
+from txjax.scaling.preregistration import register
 from txjax.scaling.run_records import read_records
 from txjax.scaling.table import read_table
+from txjax.types import UserError
 
 from helpers.scaling_runs import LAW, grid, loss, noise, profiles, public, write
 
@@ -271,6 +275,24 @@ def test_a_registered_prediction_is_scored_in_the_report(
     assert scores(run)["prediction/interval_low"] == low and scores(run)["prediction/interval_high"] == high
     line = refused(capsys, *words, f"--register={workdir / 'other.json'}")
     assert "a run that has not started" in line
+
+
+def test_of_several_registrations_at_once_one_is_written(tmp_path: Path) -> None:
+    law = {"form": "chinchilla", "parameters": {}, "rows_used": 1, "data": {}, "warnings": []}
+    path, start = tmp_path / "prediction.json", threading.Barrier(8)
+
+    def attempt(loss: int) -> int:
+        start.wait()
+        try:
+            return register(path, {"loss": loss}, law, "eval/valid/loss")["prediction"]["loss"]
+        except UserError as error:
+            assert "a registered prediction is not overwritten" in str(error)
+            return -1
+
+    with ThreadPoolExecutor(8) as threads:
+        losses = list(threads.map(attempt, range(8)))
+    assert losses.count(-1) == 7 and max(losses) == json.loads(path.read_text())["prediction"]["loss"]
+    assert [file.name for file in tmp_path.iterdir()] == ["prediction.json"]
 
 
 def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

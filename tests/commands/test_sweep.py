@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from txjax.__main__ import main
+from txjax.checkpoint import Store
 
 from helpers import runs
 
@@ -223,8 +224,10 @@ def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
         while alive(workdir):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        saved = max(int(p.parent.name) for p in (workdir / "num_steps=3000").glob("checkpoints/*/digests.json"))
-        assert saved == runs.rows(workdir / "num_steps=3000")[-1]["step"] > before
+        store = Store(workdir / "num_steps=3000")
+        saved = store.steps()[-1]
+        waiting = store.record(saved)["row"]  # not in the log, if the signal came before the evaluations of that step
+        assert saved == runs.rows(workdir / "num_steps=3000")[-1]["step"] + bool(waiting) > before
         assert not (workdir / "num_steps=3001" / "config.json").exists()
 
 

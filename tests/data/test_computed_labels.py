@@ -1,9 +1,12 @@
 """Classes that are computed from other features, by the formulas again."""
 
+import pickle
+
 import numpy as np
 import pytest
+from tensorflow_datasets import features as tfds_features
 
-from txjax.data import Count, Grouped, Images, Multiply, Nearest, eval_batches
+from txjax.data import ByName, Count, Grouped, Images, Multiply, Nearest, eval_batches
 from txjax.types import UserError
 
 from helpers import photo_set
@@ -64,3 +67,14 @@ def test_multiply():
     np.testing.assert_array_equal(Multiply(255)(image, None), 255 * image)
     with pytest.raises(UserError, match="values of at most 1 for Multiply, got 2"):
         Multiply(255)(image * np.uint8(2), None)
+
+
+def test_names_are_those_of_a_model_in_any_order():
+    """One synonym belongs to two classes of the model: it names neither, but where it is the whole name."""
+    features = {"label": tfds_features.ClassLabel(names=["Crane", "tabby", "fox"])}
+    label = ByName(names=("crane", "tabby, tabby cat", "crane, machine", "red fox, fox"))
+    assert label.check(features) == 4 and label.class_names(features) == label.names
+    class_of = pickle.loads(pickle.dumps(label.function(features)))
+    assert [class_of(np.int64(value)) for value in (0, 1, 2, -1, 3)] == [0, 1, 3, -1, 4]
+    with pytest.raises(UserError, match=r"data.label.names: .*got 'none for machine'; did you mean "):
+        ByName(names=("machines",)).check({"label": tfds_features.ClassLabel(names=["machine"])})

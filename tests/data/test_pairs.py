@@ -16,7 +16,6 @@ from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned
 from txjax.objectives import NextToken
 from txjax.train.check import check
-from txjax.train.prepare import checked_layout
 from txjax.types import UserError
 
 from helpers import sentence_set
@@ -179,7 +178,7 @@ def test_a_source_that_is_longer_than_the_models_positions(pairs):
         experiment = Experiment(model=model, objective=NextToken(), data=data, batch_size=4)
         message = rf"^config\.model\.positions\.max_length: expected at least the input's length of {longest}, got 100"
         with pytest.raises(UserError, match=message):
-            checked_layout(experiment)
+            check(experiment)
 
 
 CONFIG = """

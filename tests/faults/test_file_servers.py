@@ -1,11 +1,13 @@
 """File servers that fail, and mounts that can't be written or don't lock: one line, and nothing is lost."""
 
 import errno
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from txjax.checkpoint import Checkpoints, Store
 from txjax.data.loading import disk_cache
 from txjax.io import mounts
 from txjax.train.run.lock import locked
+from txjax.types import RunError
 
 from helpers import runs
 from helpers.train_states import abstract, make, save
@@ -28,6 +31,21 @@ from txjax.__main__ import main
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, resource.RLIM_INFINITY))
 sys.exit(main(sys.argv[1:]))
+"""
+
+REFUSED = """
+import errno, os
+from txjax.__main__ import run_program
+
+mkdir = os.mkdir
+
+def refusing(path, *args, **kwargs):
+    if str(path).endswith(".orbax-checkpoint-tmp/weights"):
+        raise OSError(errno.NAME, os.strerror(errno.NAME), str(path))
+    return mkdir(path, *args, **kwargs)
+
+os.mkdir = refusing
+run_program()
 """
 
 
@@ -109,12 +127,46 @@ def test_an_outage_at_a_read_renames_no_step(tmp_path, failing, caplog, name):
 def test_after_a_failed_save_no_thread_prints(straight_run, tmp_path):
     """Files of the arrays are refused by the operating system, in TensorStore's threads and in Orbax's."""
     words = ["average", f"--workdir={straight_run}", "--last=1", f"--to={tmp_path / 'mean'}"]
-    own = runs.environment() | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+    variables = {"JAX_ENABLE_COMPILATION_CACHE": "0", "PYTHONDONTWRITEBYTECODE": "1"}  # it would write half a module
+    own = runs.environment() | variables
     done = subprocess.run([sys.executable, "-c", LIMITED, *words], env=own, capture_output=True, text=True)
     (line,) = done.stderr.splitlines()
     assert done.returncode == 1 and line.startswith("txjax: step 40 could not be saved: ")
     assert not (tmp_path / "mean").exists()
     assert main(words) == 0 and [path.name for path in tmp_path.iterdir()] == ["mean"]
+
+
+@pytest.mark.parametrize("name", ["EIO", "ENOSPC"])
+def test_no_thread_of_a_failed_save_keeps_the_process(straight_run, tmp_path, name):
+    """A folder that Orbax creates is refused, for which its threads would wait ten minutes."""
+    words = ["average", f"--workdir={straight_run}", "--last=1", f"--to={tmp_path / 'mean'}"]
+    begin = time.monotonic()
+    program = REFUSED.replace("NAME", name)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], env=runs.environment(), capture_output=True, text=True
+    )
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert (done.returncode, os.strerror(errno.EIO) in done.stderr) == ((1, True) if name == "EIO" else (2, False))
+    assert time.monotonic() - begin < 120 and not (tmp_path / "mean").exists()
+
+
+def test_an_outage_at_a_read_inside_a_save_is_one_line(tmp_path, monkeypatch):
+    """Python's streams return None for bytes that are not there for now: a TypeError of the code that reads."""
+    store = Store(tmp_path, Checkpoints(keep=3))
+    save(store, 10)
+
+    def opened(file, mode="r", *args, _open=io.open, **kwargs):
+        if "/20/" in str(file) and "/array_metadatas/" in str(file) and mode == "r":
+            raise TypeError("underlying read() should have returned a bytes-like object, not 'NoneType'")
+        return _open(file, mode, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", opened)
+    with pytest.raises(RunError, match="step 20 could not be saved: TypeError: underlying read.*; step 10 is safe"):
+        save(store, 20)
+    monkeypatch.undo()
+    assert store.restore(abstract(make(0)))[1]["step"] == 10
+    save(store, 20)
+    assert store.steps() == [10, 20]
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])

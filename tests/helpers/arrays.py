@@ -11,6 +11,7 @@ import numpy as np
 from flax.core import meta
 
 from txjax.nn import Encoded, Head, HeadContext, Init, Logits
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling
 
 
@@ -71,7 +72,7 @@ class Headed(nn.Module):
 
     @nn.compact
     def __call__(self, encoded: Encoded) -> Any:
-        return self.head(encoded, HeadContext(self, initial=self.initial, scaling=self.scaling))
+        return self.head(encoded, HeadContext(self, KernelInit(self.initial, self.scaling)))
 
 
 class Echo:

@@ -4,12 +4,15 @@ import json
 import shutil
 
 import jax
+import numpy as np
+import PIL.Image
 import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.data import Bytes, Completions, Images, LabelledText, NextTokenWindows, TokenizerFolder
 from txjax.experiment import Experiment
+from txjax.interop.huggingface.image_reading import image_fields
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt
 from txjax.models.vision.vit import ViT
@@ -136,3 +139,29 @@ def test_keys_of_another_family_are_not_written(tmp_path):
     files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path, {"config.json": kept})
     assert files["config.json"]["model_type"] == "gpt2" and "qkv_bias" not in files["config.json"]
     assert files["config.json"]["bos_token_id"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, fields",
+    [
+        ("ViTImageProcessorPil", {"size": {"height": 24, "width": 24}, "resample": 3}),
+        ("DeiTImageProcessorPil", {"size": {"height": 32, "width": 32}, "crop_size": {"height": 24, "width": 24}}),
+        ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_pct": 0.875}),
+        ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 384}}),
+        ("PoolFormerImageProcessorPil", {"size": {"shortest_edge": 27}, "crop_size": 27, "crop_pct": 0.9}),
+    ],
+)
+def test_images_are_read_as_the_reference_reads_them(tmp_path, name, fields):
+    transformers = pytest.importorskip("transformers")
+    processor = getattr(transformers, name)(**fields)
+    processor.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    pixels = np.random.default_rng(0).integers(256, size=(40, 60, 3), dtype=np.uint8)
+    reading, image = image_fields(tmp_path), pixels
+    for transform in reading["transforms"]:
+        image = transform(image, np.random.default_rng(0))
+    assert image.shape == reading["shape"]
+    expected = processor(PIL.Image.fromarray(pixels), return_tensors="np")["pixel_values"][0].transpose(1, 2, 0)
+    normalised = (image / 255 - np.array(reading["mean"])) / np.array(reading["std"])
+    np.testing.assert_allclose(normalised, expected, atol=1e-5)

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, GatedExperts, Init, Routing
-from txjax.parametrization import Scaling
+from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, GatedExperts, KernelInit, Routing
 
 from helpers.arrays import numbers
 
@@ -41,7 +40,7 @@ def test_outputs_and_balance_loss(routing: Routing) -> None:
         logits = block.gate(torch.from_numpy(x.copy()))[0]
         balance = mixtral.load_balancing_loss_func((logits,), E, K)
     sizes = {"experts": E, "top": K, "hidden": F, "use_bias": False, "balance": 1.0}
-    experts = GatedExperts(routing=routing, initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes)
+    experts = GatedExperts(routing=routing, kernel_init=KernelInit(), **sizes)
     got, aux = jax.jit(lambda p, x: experts.apply({"params": p}, x, True, mutable=AUX_COLLECTIONS))(
         params, jnp.asarray(x)
     )

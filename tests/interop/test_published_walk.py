@@ -9,7 +9,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.experiment import with_default_eval_data
-from txjax.train.prepare import checked_layout
+from txjax.train.check import check
 from txjax.train.run.workdir import read_config
 from txjax.train.state.restore import load_variables
 
@@ -123,7 +123,7 @@ def test_greedy_texts_are_those_of_transformers_to_their_end(folder, base, tuned
     experiment = with_default_eval_data(read_config(workdir))
     form = prompts_for(experiment.data, "data")
     assert set(form.end) == {1, 2}
-    variables, _ = load_variables(workdir, "last", checked_layout(experiment))
+    variables, _ = load_variables(workdir, "last", check(experiment))
     for prompt, ids in zip(prompts, wanted, strict=True):
         inputs = form.inputs([prompt], "prompt")
         assert inputs["tokens"][0].tolist() == tokenizer(prompt)["input_ids"]

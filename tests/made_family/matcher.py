@@ -6,7 +6,6 @@ layers attend to the image's places.
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -27,7 +26,6 @@ from txjax.nn import (
     Encoded,
     Grid,
     Head,
-    Init,
     LastToken,
     LayerContext,
     Linear,
@@ -35,9 +33,10 @@ from txjax.nn import (
     Memory,
     Mixer,
     PreNorm,
-    Window,
+    StackInputs,
     set_model_fields,
 )
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling
 from txjax.types import config_field, spec
 
@@ -53,7 +52,7 @@ class Glimpses(Model, kw_only=True):
 
     @nn.compact
     def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Encoded:
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling(), "use_bias": False}
+        drawn: dict[str, Any] = {"kernel_init": self.kernel_init, "use_bias": False}
         x = image.astype(self.dtype)
         for name, fields in {"stem": {"in_axis": "pixels"}, "conv": {"strides": (2, 2)}}.items():
             x = Conv((self.width,), **fields, **drawn, name=name)(x)
@@ -69,15 +68,14 @@ class Glimpses(Model, kw_only=True):
 class Cell(nn.Module):
     """A step of a gated recurrent unit (Cho et al. 2014), its reset gate after the product. Parameters: `recurrent`."""
 
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(
         self, state: Float[Array, "B D"], given: tuple[Float[Array, "B 3 D"], Float[Array, "B 1"]]
     ) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
         x, real = given
-        size, drawn = (3, state.shape[-1]), {"initial": self.initial, "scaling": self.scaling}
+        size, drawn = (3, state.shape[-1]), {"kernel_init": self.kernel_init}
         h = Linear(size, ("gates", "width"), ("width",), **drawn, name="recurrent")(state)
         reset, keep = nn.sigmoid(x[:, 0] + h[:, 0]), nn.sigmoid(x[:, 1] + h[:, 1])
         new = keep * state + (1 - keep) * jnp.tanh(x[:, 2] + reset * h[:, 2])
@@ -90,14 +88,16 @@ class GRU(Mixer):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual_scale and self.scaling
-        width, drawn = x.shape[-1], {"initial": self.initial, "scaling": self.scaling}
+        assert self.kernel_init
+        width, drawn = x.shape[-1], {"kernel_init": self.kernel_init}
         given = Linear((3, width), ("gates", "width"), **drawn, name="given")(x)
-        real = jnp.ones(x.shape[:2], bool) if context.real is None else context.real
+        real = jnp.ones(x.shape[:2], bool) if context.token_mask is None else context.token_mask
         over = nn.scan(Cell, variable_broadcast="params", split_rngs={"params": False}, in_axes=1, out_axes=1)
         inputs = given, real[..., None].astype(x.dtype)
         _, states = over(**drawn, name="cell")(jnp.zeros_like(x[:, 0]), inputs)
-        return Linear((width,), ("embed",), ("width",), **drawn, scale=self.residual_scale, name="out")(states)
+        return Linear((width,), ("embed",), ("width",), **drawn, scale=self.kernel_init.residual_scale, name="out")(
+            states
+        )
 
 
 class WithAttention(PreNorm):
@@ -114,12 +114,12 @@ class WithAttention(PreNorm):
         return super().branches + 1
 
     @nn.nowrap
-    def layers(self, context: LayerContext) -> dict[str, Callable[[jax.Array], jax.Array]]:
+    def layers(self, context: LayerContext) -> dict[str, tuple[nn.Module, LayerContext]]:
         assert self.attention
-        names = "heads", "kv_heads", "initial", "residual_scale", "scaling"
+        names = "heads", "kv_heads", "kernel_init"
         own = {name: getattr(self.attention, name) for name in names}
         attend = set_model_fields(self.first, "config.model.block.first", **own).clone(parent=self, name="before")
-        return {"before": lambda y: attend(y, context)} | super().layers(context)
+        return {"before": (attend, context)} | super().layers(context)
 
 
 class Matcher(Transformer, kw_only=True):
@@ -139,6 +139,10 @@ class Matcher(Transformer, kw_only=True):
     cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
     head: Head | None = dataclasses.field(default_factory=lambda: Classes(2, LastToken()))
 
+    @nn.nowrap
+    def cross_attention(self) -> CrossAttention:
+        return self.cross.clone(parent=None, name=None)
+
     @nn.compact
     def __call__(
         self,
@@ -150,10 +154,9 @@ class Matcher(Transformer, kw_only=True):
         seen = self.image(image, train=train)
         text = self.text(tokens, segments, train=train)
         positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        x = Linear((self.width,), ("embed",), ("width",), **drawn, name="from_text")(text.features)
-        window, memory = Window(positions, positions, Mask.within(segments)), Memory(seen.features)
-        x = self.layers(x, window, train, memory, self.cross.clone(parent=None, name=None))
+        x = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="from_text")(text.features)
+        inputs = StackInputs(positions, positions, Mask.within(segments), train, Memory(seen.features))
+        x = self.end(self.layers(x, inputs), train)
         return self.read(Encoded(x, segments), self.head, train)
 
 

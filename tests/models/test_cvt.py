@@ -9,8 +9,8 @@ import pytest
 
 from txjax.models import Stage
 from txjax.models.vision.cvt import ConvAttention, CvT
-from txjax.nn import Grid, Init, LayerContext, PreNorm
-from txjax.parametrization import MuP, Scaling
+from txjax.nn import Grid, KernelInit, LayerContext, PreNorm
+from txjax.parametrization import MuP
 from txjax.types import UserError, flat_paths
 
 from helpers.arrays import numbers, shapes, variables
@@ -32,7 +32,7 @@ def convolved(x: np.ndarray, made: Any, stats: Any, grid: Grid, stride: int) -> 
 
 def test_attention_of_convolved_tokens_equals_the_formula() -> None:
     grid, x = Grid(3, 4, prefix=1), numbers(2, 13, 6)
-    mixer = ConvAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    mixer = ConvAttention(heads=2, kernel_init=KernelInit())
     made = variables(mixer, x, LayerContext(grid=grid))
     params, stats = made["params"], made["batch_stats"]
 

@@ -19,8 +19,7 @@ from txjax.models.text.deberta import (
 from txjax.models.text.deberta.card import deberta_v1
 from txjax.models.text.deberta.card import deberta_v3 as published_v3
 from txjax.models.text.decoder import Decoder
-from txjax.nn import Attention, Init, LayerContext, LayerNorm, Learned, Mask, NoPositions
-from txjax.parametrization import Scaling
+from txjax.nn import Attention, KernelInit, LayerContext, LayerNorm, Learned, Mask, NoPositions
 from txjax.types import UserError
 
 from helpers.arrays import call, forward, numbers, parameter_count, shapes, variables
@@ -45,7 +44,7 @@ def deberta(kind=Deberta, **fields: object) -> Deberta:
 
 @pytest.mark.parametrize("positions", ["own", "content"])
 def test_the_scores_are_those_of_the_equation(positions: str) -> None:
-    drawn = {"heads": H, "initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    drawn = {"heads": H, "kernel_init": KernelInit()}
     attention = DisentangledAttention(positions=positions, **drawn)
     x, relative = numbers(2, L, H * K), numbers(1, 2 * L - 1, H * K, seed=1)
     segments = np.asarray([[1] * L, [1, 1, 1, 0, 0]], np.int32)

@@ -15,14 +15,13 @@ from txjax.nn import (
     Classes,
     Grid,
     GridAttention,
-    Init,
+    KernelInit,
     NormedPool,
     PatchMerging,
     Pooler,
     PreNorm,
     WindowAttention,
 )
-from txjax.parametrization import Scaling
 from txjax.types import UserError
 
 from helpers.arrays import numbers, on_jax, shapes, variables
@@ -83,7 +82,7 @@ def mb_conv(x: np.ndarray, p: Any, norm: Batch, stride: int) -> np.ndarray:
 
 def block_conv(**fields: Any) -> MBConv:
     norm = BatchNorm(momentum=0.99, eps=1e-3)
-    set_by_the_model = dict(width=6, in_axis="width", norm=norm, initial=Init(), scaling=Scaling(), drop_path=0.0)
+    set_by_the_model = dict(width=6, in_axis="width", norm=norm, kernel_init=KernelInit(), drop_path=0.0)
     return MBConv(**set_by_the_model | fields)
 
 

@@ -154,7 +154,7 @@ class Convolutional(Model, kw_only=True):
 
     @nn.compact
     def __call__(self, tokens: Any, segments: Any = None, positions: Any = None, train: bool = False) -> Logits:
-        embed, drawn = Embed(self.vocab, self.width, name="embed"), dict(scaling=self.layer_scaling())
+        embed, drawn = Embed(self.vocab, self.width, name="embed"), dict(kernel_init=self.kernel_init)
         x = embed(tokens)
         for i in range(2):
             taps = jnp.stack([x, jnp.roll(x, 1, 1)], -2)

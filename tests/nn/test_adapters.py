@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 from flax import traverse_util
 from flax.core import meta
-from test_contracts import MODELS, describe, drawn, fitted, pairs
+from test_contracts import MODELS, describe, drawn, first_pair, fitted
 
 from txjax import sharding
 from txjax.axes import axes_of
 from txjax.decoding import empty_cache
 from txjax.models.text.decoder import Decoder
-from txjax.models.text.recurrent.recurrent import RecurrentEncoderDecoder
-from txjax.models.text.reversible import ReversibleDecoder
-from txjax.models.vision.res_net import BiT
 from txjax.nn import Attention, Quantised, Stack
 from txjax.nn.adapters import (
     IA3,
@@ -115,24 +112,24 @@ def continuous(output: Any) -> Any:
     return (output.image, output.features) if isinstance(output, Quantised) else dense(output)
 
 
-@per_family("kind", describe, seconds=5, cover=False, least=4)
+@per_family("name", describe, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize(
-    "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+    "name", [name if name == "Decoder" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
-def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
+def test_merged_kernels_are_the_adapted_model(name: str) -> None:
     """LoRA, DoRA and (IA)3 on every Linear and Conv of every model, where products have a parametrization's factors."""
-    pair = next(pairs(kind))
+    pair = first_pair(name)
     model, objective = pair.model, pair.objective
     if isinstance(objective, MultiTask):
         (task, objective), *_ = objective.tasks.items()
         model = model.for_task(task)
-    scaled = Standard() if kind is BiT else MuP(base_width=2, base_head_size=2)  # no rule for standardised kernels
+    scaled = Standard() if name == "BiT" else MuP(base_width=2, base_head_size=2)  # no rule for standardised kernels
     plain = model.clone(parametrization=scaled)
     inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
     wanted = shapes(plain, **inputs)["params"]
     call = jax.jit(lambda variables: continuous(plain.apply(variables, **inputs)))
-    for name, error in (("lora", 1e-6), ("dora", 2e-5), ("ia3", 1e-6)):  # DoRA's norms are rounded too
-        adapted = plain.clone(adapter=KINDS[name])
+    for method, error in (("lora", 1e-6), ("dora", 2e-5), ("ia3", 1e-6)):  # DoRA's norms are rounded too
+        adapted = plain.clone(adapter=KINDS[method])
         drawn = boxed(adapted, **inputs)
         made = jax.tree.map(jnp.asarray, filled(meta.unbox(drawn)))
         one, output = run_and_merge(adapted, axes(drawn), inputs)(made)
@@ -174,19 +171,19 @@ PROMPTS: dict[str, Adapter] = {
 }
 
 
-@per_family("kind", describe, seconds=5, cover=False, least=4)
+@per_family("name", describe, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize(
-    "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+    "name", [name if name == "Decoder" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
-def test_every_method_trains_every_model_that_it_is_for(kind: type) -> None:
+def test_every_method_trains_every_model_that_it_is_for(name: str) -> None:
     """A step's gradient of the method's parameters alone; a model without such modules is refused in one line."""
-    pair = next(pairs(kind))
+    pair = first_pair(name)
     model, objective = pair.model, pair.objective
     batch = fitted(model, objective, 1, 2, 3)
     own = flat_paths(meta.unbox(pair.boxed["params"]))
     biased = any(re.fullmatch(BitFit().trained, path) for path in own)  # which adds nothing that could be traced
-    assert biased == (kind is not RecurrentEncoderDecoder)
-    for name, adapter in PROMPTS.items():
+    assert biased == (name != "RecurrentEncoderDecoder")
+    for method, adapter in PROMPTS.items():
         adapted = model.clone(adapter=adapter)
 
         def loss(chosen: Any, rest: Any, adapted: Any = adapted) -> jax.Array:
@@ -200,11 +197,11 @@ def test_every_method_trains_every_model_that_it_is_for(kind: type) -> None:
             assert "the path of a module" in str(error)
             attends = any(isinstance(x, Attention) for _, x in walk(model, ""))
             refused = {
-                "stack": kind is ReversibleDecoder or not attends and kind is not RecurrentEncoderDecoder,
+                "stack": name == "ReversibleDecoder" or (not attends and name != "RecurrentEncoderDecoder"),
                 "attention": not attends,
                 "image": not any(key.endswith("image") for key in objective.inputs(batch)),
             }
-            assert refused.get(adapter.of, False), name
+            assert refused.get(adapter.of, False), method
             continue
         flat = flat_paths(made.pop("params"))
         chosen = {path: x for path, x in flat.items() if re.fullmatch(adapter.trained, path)}

@@ -10,13 +10,14 @@ from txjax.nn import (
     MAPS,
     Attention,
     CrossAttention,
-    Init,
+    KernelInit,
     LayerContext,
     Mask,
     Memory,
     RMSNorm,
     dot_product_attention,
 )
+from txjax.nn.stack import captures
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -89,7 +90,7 @@ def test_bfloat16_output_is_close_to_float32() -> None:
 @pytest.mark.parametrize("scaling", [Scaling(), Scaling(head_size=4.0)], ids=["standard", "wide heads"])
 def test_a_factor_of_scores_leaves_the_first_ones_as_they_are(scaling: Scaling) -> None:
     """softmax(factor * q . k), with kernels of the queries that are smaller by as much as the factor is larger."""
-    x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, initial=Init(), residual_scale=1.0, scaling=scaling)
+    x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, kernel_init=KernelInit(scaling=scaling))
     standard, own = (Attention(scale=factor, **drawn) for factor in (None, 1.0))
     params, others = (unbox(module.init(jax.random.key(0), x, LayerContext())) for module in (standard, own))
     ratio = (8 / 2 / scaling.head_size) ** -0.5  # the standard factor, of the base's head size
@@ -103,7 +104,7 @@ def test_a_factor_of_scores_leaves_the_first_ones_as_they_are(scaling: Scaling) 
 
 def test_the_module_is_its_four_projections() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
-    module = Attention(heads=H, kv_heads=G, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    module = Attention(heads=H, kv_heads=G, kernel_init=KernelInit())
     params = variables(module, x, LayerContext())
     p = params["params"]
     assert p["query"]["kernel"].shape == (8, H, 2) and p["value"]["kernel"].shape == (8, G, 2)
@@ -112,7 +113,7 @@ def test_the_module_is_its_four_projections() -> None:
     def split(name: str, source: jax.Array) -> np.ndarray:
         return np.einsum("bld,dhk->blhk", source, p[name]["kernel"]) + p[name]["bias"]
 
-    cross = CrossAttention(heads=H, kv_heads=G, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    cross = CrossAttention(heads=H, kv_heads=G, kernel_init=KernelInit())
     causal, reads = LayerContext(mask=Mask(causal=True)), LayerContext(memory=Memory(jnp.asarray(memory)))
     for source, got, allowed in (
         (x, jax.jit(module.apply)(params, x, causal), np.tri(L, dtype=bool)),
@@ -126,16 +127,14 @@ def test_the_module_is_its_four_projections() -> None:
 
 def test_window_and_memory_mask() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
-    near, far = (
-        Attention(heads=2, window=window, initial=Init(), residual_scale=1.0, scaling=Scaling()) for window in (2, None)
-    )
+    near, far = (Attention(heads=2, window=window, kernel_init=KernelInit()) for window in (2, None))
     params = variables(near, x, LayerContext())
     causal = LayerContext(mask=Mask(causal=True))
     band = LayerContext(
         mask=Mask(allowed=jnp.asarray(np.tri(L, dtype=bool) & ~np.tri(L, k=-2, dtype=bool))[None, None])
     )
     np.testing.assert_allclose(call(near.apply, params, x, causal), call(far.apply, params, x, band), atol=1e-6)
-    cross = CrossAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    cross = CrossAttention(heads=2, kernel_init=KernelInit())
     hidden = Memory(jnp.asarray(memory), Mask(allowed=jnp.asarray(np.arange(S) < 3)[None, None, None]))
     want = call(cross.apply, params, x, LayerContext(memory=Memory(jnp.asarray(memory[:, :3]))))
     np.testing.assert_allclose(call(cross.apply, params, x, LayerContext(memory=hidden)), want, atol=1e-5)
@@ -144,16 +143,14 @@ def test_window_and_memory_mask() -> None:
 def test_sizes_that_do_not_divide() -> None:
     x = jnp.zeros((1, 2, 8))
     with pytest.raises(UserError, match=r"config\.model\.heads: expected a divisor of the width 8, got 3"):
-        variables(Attention(heads=3, initial=Init(), residual_scale=1.0, scaling=Scaling()), x, LayerContext())
+        variables(Attention(heads=3, kernel_init=KernelInit()), x, LayerContext())
     with pytest.raises(UserError, match=r"config\.model\.kv_heads: expected a divisor of the 4 heads, got 3"):
-        variables(
-            Attention(heads=4, kv_heads=3, initial=Init(), residual_scale=1.0, scaling=Scaling()), x, LayerContext()
-        )
+        variables(Attention(heads=4, kv_heads=3, kernel_init=KernelInit()), x, LayerContext())
 
 
 def test_dropout_is_of_the_weights_and_only_in_training() -> None:
     x = jnp.asarray(numbers(1, L, 8))
-    module = Attention(heads=2, dropout=0.5, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    module = Attention(heads=2, dropout=0.5, kernel_init=KernelInit())
     params = variables(module, x, LayerContext())
     rngs = {"dropout": jax.random.key(1, impl="rbg")}
     still = module.apply(params, x, LayerContext(), rngs=rngs)
@@ -163,12 +160,13 @@ def test_dropout_is_of_the_weights_and_only_in_training() -> None:
 
 def test_norms_of_queries_and_keys() -> None:
     """Each head's queries and keys are normalised, whatever the kernels; the factor of the scores comes after."""
-    x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, kv_heads=1, initial=Init(), residual_scale=1.0)
-    module = Attention(qk_norm=RMSNorm(), scaling=Scaling(), use_bias=False, **drawn)
+    x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, kv_heads=1, kernel_init=KernelInit())
+    module = Attention(qk_norm=RMSNorm(), use_bias=False, **drawn)
     params = variables(module, x, LayerContext())["params"]
     assert params["norm_query"]["scale"].shape == params["norm_key"]["scale"].shape == (4,)
     call_it = jax.jit(lambda params: module.apply({"params": params}, x, LayerContext(), mutable=[MAPS]))
-    out, maps = call_it(params)
+    with captures.attention_maps():
+        out, maps = call_it(params)
     query, key = (np.einsum("bld,dhk->blhk", x, params[name]["kernel"]) for name in ("query", "key"))
     query, key = (
         part / np.sqrt(np.square(part).mean(-1, keepdims=True)) * params[f"norm_{name}"]["scale"]

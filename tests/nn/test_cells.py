@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.models.text.recurrent import GRU, LSTM, Additive, Alignment, Annotations, Bidirectional, Cell, Dot, General
-from txjax.nn import Init
-from txjax.parametrization import Scaling
+from txjax.nn import KernelInit
 from txjax.types import UserError
 
 from helpers.arrays import numbers, variables
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.claim(
 D = 6  # states
 C = 5  # inputs
 S = 7
-DRAWN: dict[str, Any] = {"width": D, "use_bias": True, "initial": Init(), "scaling": Scaling()}
+DRAWN: dict[str, Any] = {"width": D, "use_bias": True, "kernel_init": KernelInit()}
 LENGTHS = [7, 4]
 REAL = np.arange(S)[None] < np.array(LENGTHS)[:, None]
 
@@ -32,7 +31,7 @@ REAL = np.arange(S)[None] < np.array(LENGTHS)[:, None]
 def test_both_directions_equal_pytorch(kind: str, cell: Cell) -> None:
     torch = pytest.importorskip("torch")
     layer, x = Bidirectional(cell), numbers(2, S, C)
-    params = variables(layer, x, real=REAL)
+    params = variables(layer, x, token_mask=REAL)
     theirs = getattr(torch.nn, kind)(C, D, batch_first=True, bidirectional=True).eval()
     state = {}
     for name, suffix in (("forward", ""), ("backward", "_reverse")):

@@ -41,6 +41,15 @@ MASKS = {
 MASKS["window"] = dataclasses.replace(MASKS["window"], window=5)
 
 
+def attention(keys: ContextParallel) -> Any:
+    """What computes attention with keys that are brought in this way."""
+
+    def compute(query: Any, key: Any, value: Any, mask: Mask, bias: Any = None, dropout: Any = None) -> Any:
+        return keys.attend(query, key, mask, bias, dropout)(query, key, value, mask, bias, dropout)
+
+    return compute
+
+
 def graded(function: Any, mask: Mask, bias: Any = None) -> Any:
     def loss(query: Any, key: Any, value: Any, mask: Mask, weights: Any) -> Any:
         out = function(query, key, value, mask, bias)
@@ -58,7 +67,7 @@ def close(a: Any, b: Any) -> None:
 @pytest.mark.parametrize("name", MASKS)
 def test_ring_equals_the_reference(name: str) -> None:
     with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
-        got = graded(RingAttention(), MASKS[name])
+        got = graded(attention(RingAttention()), MASKS[name])
     assert {choice.kernel for choice in seen} == {"ring"}
     close(got, graded(reference_attention, MASKS[name]))
 
@@ -67,21 +76,21 @@ def test_ring_equals_the_reference(name: str) -> None:
 def test_heads_are_sharded_too(keys: ContextParallel) -> None:
     mask = MASKS["documents"]
     with sharding.use_mesh(sharding.Mesh(data=2, sequence=2, tensor=2)):
-        got = graded(keys, mask)
+        got = graded(attention(keys), mask)
     close(got, graded(reference_attention, mask))
 
 
 def test_gathered_keys_take_a_bias() -> None:
     bias = jnp.asarray(numbers(1, H, L, L, seed=8))
     with sharding.use_mesh(MESH):
-        got = graded(AllGatherKV(), Mask(causal=True), bias)
+        got = graded(attention(AllGatherKV()), Mask(causal=True), bias)
     close(got, graded(reference_attention, Mask(causal=True), bias))
 
 
 def test_fully_masked_rows_are_finite() -> None:
     alone = Mask(query_segments=SEGMENTS + 10, key_segments=SEGMENTS)
     with sharding.use_mesh(MESH):
-        got = graded(RingAttention(), alone)
+        got = graded(attention(RingAttention()), alone)
     close(got, graded(reference_attention, alone))
 
 
@@ -89,7 +98,7 @@ def test_a_ring_never_gathers_keys() -> None:
     """Its program permutes keys and gathers nothing; that of `AllGatherKV` does the opposite."""
 
     def loss(keys: ContextParallel, query: Any, key: Any, value: Any) -> Any:
-        return keys(query, key, value, Mask(causal=True)).sum()
+        return attention(keys)(query, key, value, Mask(causal=True)).sum()
 
     kinds = {}
     with sharding.use_mesh(MESH) as built:
@@ -110,12 +119,12 @@ def test_arguments_that_a_ring_does_not_support() -> None:
             with pytest.raises(
                 UserError, match=rf"config\.model\.attention\.context_parallel: expected AllGatherKV\(\) .* {what}"
             ):
-                RingAttention()(*GIVEN[:3], Mask(), **more)
+                attention(RingAttention())(*GIVEN[:3], Mask(), **more)
 
 
 def test_lengths_that_do_not_divide_are_gathered() -> None:
     query, key, value = (x[:, :15] for x in GIVEN[:3])
     with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
-        got = jax.jit(lambda *given: RingAttention()(*given, Mask(causal=True)))(query, key, value)
+        got = jax.jit(lambda *given: attention(RingAttention())(*given, Mask(causal=True)))(query, key, value)
     assert [choice.kernel for choice in seen] == ["reference"]
     close(got, jax.jit(lambda *given: reference_attention(*given, Mask(causal=True)))(query, key, value))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from txjax.flops import count
-from txjax.nn import Conv, Init
+from txjax.nn import Conv, KernelInit
 from txjax.nn.conv import conv_gradients as convolution
 from txjax.nn.conv.conv_gradients import Window
 from txjax.parametrization import MuP
@@ -109,9 +109,9 @@ def test_fan_in_and_role_count_places_and_the_channels_of_one_group() -> None:
     assert std(x, groups=64, size=(5, 5)) == pytest.approx(25**-0.5, rel=0.05)
     wider = MuP(base_width=16, base_head_size=1).scaling(64, 1, 1)
     # As large as the base's outputs: a depthwise kernel's fan-in doesn't grow with the width.
-    assert std(x, scaling=wider) == pytest.approx((9 * 64) ** -0.5, rel=0.02)
-    assert std(x, scaling=wider, groups=64) == pytest.approx(9**-0.5, rel=0.05)
-    boxed = jax.eval_shape(lambda: Conv((8,), groups=64 // 8, initial=Init()).init(jax.random.key(0), x))["params"]
+    assert std(x, kernel_init=KernelInit(scaling=wider)) == pytest.approx((9 * 64) ** -0.5, rel=0.02)
+    assert std(x, kernel_init=KernelInit(scaling=wider), groups=64) == pytest.approx(9**-0.5, rel=0.05)
+    boxed = jax.eval_shape(lambda: Conv((8,), groups=64 // 8).init(jax.random.key(0), x))["params"]
     assert boxed["kernel"].names == ("taps", "taps", "width", "embed") and boxed["bias"].names == ("embed",)
 
 

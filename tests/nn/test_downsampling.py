@@ -10,20 +10,19 @@ from txjax.nn import (
     ConvEmbedding,
     Downsampling,
     Grid,
-    Init,
+    KernelInit,
     LayerNorm,
     NormedConvEmbedding,
     NormedPatches,
     PatchEmbedding,
 )
-from txjax.parametrization import Scaling
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables
 
 GRID = Grid(5, 7)
 X = numbers(2, 35, 3)
-FIELDS: dict[str, Any] = dict(width=4, in_axis="width", norm=LayerNorm(), initial=Init(), scaling=Scaling())
+FIELDS: dict[str, Any] = dict(width=4, in_axis="width", norm=LayerNorm(), kernel_init=KernelInit())
 
 
 def normed(x: np.ndarray, params: dict[str, Any]) -> np.ndarray:

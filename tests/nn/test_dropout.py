@@ -8,21 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, Attention, GatedMLP, Init, LayerContext
-from txjax.parametrization import Scaling
+from txjax.nn import MLP, Attention, GatedMLP, KernelInit, LayerContext
 
 from helpers.arrays import numbers, variables
 
 RATE = 0.3
 X = jnp.asarray(numbers(4, 16, 8))
-DRAWN: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling(), "dropout": RATE}
+DRAWN: dict[str, Any] = {"kernel_init": KernelInit(), "dropout": RATE}
 
 
 @pytest.mark.parametrize(
     ("module", "argument"),
     [
-        (MLP(**DRAWN), lambda train: train),
-        (GatedMLP(**DRAWN), lambda train: train),
+        (MLP(**DRAWN), lambda train: LayerContext(train=train)),
+        (GatedMLP(**DRAWN), lambda train: LayerContext(train=train)),
         (Attention(heads=2, **DRAWN), lambda train: LayerContext(train=train)),
     ],
     ids=["hidden layer", "gated hidden layer", "attention weights"],

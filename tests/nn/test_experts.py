@@ -11,9 +11,18 @@ import pytest
 from txjax import sharding
 from txjax.flops import count
 from txjax.models.text.decoder import Decoder
-from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, Experts, GatedExperts, Init, Routing
+from txjax.nn import (
+    AUX_COLLECTIONS,
+    Capacity,
+    Dropless,
+    Experts,
+    GatedExperts,
+    KernelInit,
+    LayerContext,
+    Mask,
+    Routing,
+)
 from txjax.objectives import NextToken
-from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -30,7 +39,7 @@ X = numbers(B, L, D)
 
 def mixture(kind: type[Experts] = Experts, **fields: Any) -> Experts:
     sizes = {"experts": E, "top": K, "hidden": F, "activation": "relu"}
-    return kind(initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes | fields)
+    return kind(kernel_init=KernelInit(), **sizes | fields)
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -71,8 +80,10 @@ def by_hand(p: dict, x: np.ndarray, top: int, gated: bool, room: int) -> tuple[n
 @pytest.mark.parametrize(("routing", "room"), [(Capacity(factor=0.6), None), (Capacity(factor=E), L), (Dropless(), L)])
 def test_formula(kind: type[Experts], top: int, routing: Routing, room: int | None) -> None:
     experts = mixture(kind, top=top, routing=routing)
-    params = variables(experts, X, False)
-    got, aux = call(jax.jit(lambda p, x: experts.apply(p, x, True, mutable=AUX_COLLECTIONS)), params, X)
+    params = variables(experts, X, LayerContext())
+    got, aux = call(
+        jax.jit(lambda p, x: experts.apply(p, x, LayerContext(train=True), mutable=AUX_COLLECTIONS)), params, X
+    )
     aux = {**aux["losses"], **aux["metrics"]}
     assert set(aux) == {"experts_balance", "experts_z", "experts_dropped", "experts_load"}
     room = room or int(np.ceil(0.6 * top * L / E))
@@ -88,10 +99,12 @@ def test_formula(kind: type[Experts], top: int, routing: Routing, room: int | No
 def test_padding_is_not_routed_and_not_counted(routing: Routing) -> None:
     """An example with padding gives the outputs of its other tokens alone, at the capacity of the whole length."""
     experts = mixture(routing=routing, use_bias=True)
-    params = variables(experts, X, False)
+    params = variables(experts, X, LayerContext())
     real = np.random.default_rng(1).random((B, L)) < 0.6
     real[0] = False  # nothing but padding
-    apply = jax.jit(lambda p, x, real: experts.apply(p, x, True, real, mutable=AUX_COLLECTIONS))
+    apply = jax.jit(
+        lambda p, x, real: experts.apply(p, x, LayerContext(Mask.within(real), train=True), mutable=AUX_COLLECTIONS)
+    )
     got, aux = call(apply, params, X, real)
     aux = {**aux["losses"], **aux["metrics"]}
     room = int(np.ceil(0.6 * K * L / E)) if isinstance(routing, Capacity) else L
@@ -107,10 +120,10 @@ def test_padding_is_not_routed_and_not_counted(routing: Routing) -> None:
 @pytest.mark.parametrize("routing", [Capacity(factor=0.6), Dropless()])
 def test_meshes_change_neither_outputs_nor_gradients(routing: Routing) -> None:
     experts = mixture(GatedExperts, routing=routing)
-    params = variables(experts, X, False)
+    params = variables(experts, X, LayerContext())
 
     def loss(params: Any, x: jax.Array) -> jax.Array:
-        return jnp.square(experts.apply(params, x, False)).sum()
+        return jnp.square(experts.apply(params, x, LayerContext())).sum()
 
     x = jnp.asarray(X)
     want = jax.jit(jax.value_and_grad(loss, (0, 1)))(params, x)
@@ -148,10 +161,10 @@ def test_terms_of_the_loss_count_examples_with_weight() -> None:
 @pytest.mark.parametrize(("routing", "rows"), [(Capacity(factor=1), B * L * K), (Dropless(), B * L * K)])
 def test_products_are_counted_for_the_chosen_experts_alone(routing: Routing, rows: int) -> None:
     experts = mixture(routing=routing)
-    params = variables(experts, X, False)
+    params = variables(experts, X, LayerContext())
 
     def run(params: Any, x: jax.Array) -> jax.Array:
-        return experts.apply(params, x, False)
+        return experts.apply(params, x, LayerContext())
 
     x = jnp.asarray(X)
     router, mixing = 2 * B * L * D * E, 2 * B * L * K * D
@@ -162,11 +175,11 @@ def test_products_are_counted_for_the_chosen_experts_alone(routing: Routing, row
 
 def test_more_choices_than_experts() -> None:
     with pytest.raises(UserError, match=r"config.model.mlp.top: expected at most the 4 experts, got 5"):
-        variables(mixture(top=5), X, False)
+        variables(mixture(top=5), X, LayerContext())
 
 
 def test_the_router_is_float32() -> None:
     experts = dataclasses.replace(mixture(), parent=None)
-    params = variables(experts, X, False)
-    jaxpr = str(jax.make_jaxpr(lambda x: experts.apply(params, x, False))(jnp.asarray(X, jnp.bfloat16)))
+    params = variables(experts, X, LayerContext())
+    jaxpr = str(jax.make_jaxpr(lambda x: experts.apply(params, x, LayerContext()))(jnp.asarray(X, jnp.bfloat16)))
     assert f"f32[{B * L},{E}]" in jaxpr and f"bf16[{B * L},{E}]" not in jaxpr

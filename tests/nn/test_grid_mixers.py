@@ -4,8 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import DepthwiseConv, Grid, GridMixer, Identity, Init, LayerContext, Pooling
-from txjax.parametrization import Scaling
+from txjax.nn import DepthwiseConv, Grid, GridMixer, Identity, KernelInit, LayerContext, Pooling
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables
@@ -33,7 +32,7 @@ def test_pooling_is_the_mean_of_the_neighbours_less_the_token(side: int) -> None
 
 
 def test_depthwise_convolution_keeps_channels_apart() -> None:
-    mixer = DepthwiseConv(side=3, initial=Init(), scaling=Scaling())
+    mixer = DepthwiseConv(side=3, kernel_init=KernelInit())
     made = variables(mixer, X, CONTEXT)
     found = np.asarray(call(mixer.apply, made, X, CONTEXT)).reshape(2, ROWS, COLUMNS, 3)
     kernel, bias = made["params"]["conv"]["kernel"], made["params"]["conv"]["bias"]
@@ -50,7 +49,7 @@ def test_identity_has_no_parameters_and_changes_nothing() -> None:
     np.testing.assert_array_equal(call(Identity().apply, {}, X, CONTEXT), X)
 
 
-@pytest.mark.parametrize("mixer", [Pooling(), DepthwiseConv(initial=Init(), scaling=Scaling())])
+@pytest.mark.parametrize("mixer", [Pooling(), DepthwiseConv(kernel_init=KernelInit())])
 @pytest.mark.parametrize("context", [LayerContext(), LayerContext(grid=Grid(2, 2, prefix=1))], ids=["text", "token"])
 def test_tokens_that_are_no_grid_are_a_user_error(mixer: GridMixer, context: LayerContext) -> None:
     with pytest.raises(UserError, match="config.model"):

@@ -15,6 +15,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import MAPS, Alibi, Attention, EluPlusOne, FavorPlus, LinearAttention, NoPositions, Rotary
 from txjax.nn.attention.feature_maps import orthogonal_rows
 from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
+from txjax.nn.stack import captures
 from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
@@ -136,7 +137,8 @@ def test_a_decoder_generates_with_a_state_of_one_size(features: Any) -> None:
 
     @jax.jit
     def whole(drawn: Any) -> Any:
-        logits, state = decoder.apply(drawn, tokens, segments, positions, mutable=[MAPS])
+        with captures.attention_maps():
+            logits, state = decoder.apply(drawn, tokens, segments, positions, mutable=[MAPS])
         return logits.dense(), state[MAPS]["layers"]["block"]["attention"]["weights"]
 
     want, weights = whole(drawn)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from flax.core import meta
 
-from txjax.nn import ACTIVATIONS, MLP, GatedMLP, Init
-from txjax.parametrization import Scaling
+from txjax.nn import ACTIVATIONS, MLP, GatedMLP, KernelInit, LayerContext
 
 from helpers.arrays import call, numbers, variables
 
@@ -32,14 +31,14 @@ def test_activations(name: str) -> None:
 @pytest.mark.parametrize("gated", [False, True])
 def test_formula(gated: bool) -> None:
     kind = GatedMLP if gated else MLP
-    mlp = kind(hidden=5, activation="silu", initial=Init(), residual_scale=1.0, scaling=Scaling())
-    params = variables(mlp, X, False)
+    mlp = kind(hidden=5, activation="silu", kernel_init=KernelInit())
+    params = variables(mlp, X, LayerContext())
     p = params["params"]
     act = np.vectorize(BY_HAND["silu"])
     hidden = X @ p["up"]["kernel"] + p["up"]["bias"]
     hidden = act(X @ p["gate"]["kernel"] + p["gate"]["bias"]) * hidden if gated else act(hidden)
     want = hidden @ p["down"]["kernel"] + p["down"]["bias"]
-    np.testing.assert_allclose(call(mlp.apply, params, X, False), want, atol=1e-5)
+    np.testing.assert_allclose(call(mlp.apply, params, X, LayerContext()), want, atol=1e-5)
 
 
 def test_hidden_sizes() -> None:
@@ -49,9 +48,13 @@ def test_hidden_sizes() -> None:
 
 
 def test_dropout_and_branch_scale() -> None:
-    mlp = MLP(hidden=64, dropout=0.5, use_bias=False, initial=Init(), residual_scale=0.25, scaling=Scaling())
-    params = meta.unbox(jax.jit(lambda key: mlp.init(key, jnp.ones((1, 1, 64)), False))(jax.random.key(1, impl="rbg")))
+    mlp = MLP(hidden=64, dropout=0.5, use_bias=False, kernel_init=KernelInit(residual_scale=0.25))
+    params = meta.unbox(
+        jax.jit(lambda key: mlp.init(key, jnp.ones((1, 1, 64)), LayerContext()))(jax.random.key(1, impl="rbg"))
+    )
     ratio = params["params"]["down"]["kernel"].std() / params["params"]["up"]["kernel"].std()
     assert abs(float(ratio) - 0.25) < 0.02
     x, rngs = jnp.ones((1, 2, 64)), {"dropout": jax.random.key(2, impl="rbg")}
-    assert not np.allclose(mlp.apply(params, x, True, rngs=rngs), mlp.apply(params, x, False))
+    assert not np.allclose(
+        mlp.apply(params, x, LayerContext(train=True), rngs=rngs), mlp.apply(params, x, LayerContext())
+    )

@@ -8,9 +8,8 @@ import pytest
 from txjax.axes import Axes
 from txjax.models.hierarchical import StageLayers
 from txjax.models.vision.sam import DecomposedAttention, windows_then_all
-from txjax.nn import Block, Grid, Init, LayerContext, Periods, PreNormWithoutFinal
+from txjax.nn import Block, Grid, KernelInit, LayerContext, Periods, PreNormWithoutFinal
 from txjax.optim.layer_decay import steps_below_head
-from txjax.parametrization import Scaling
 from txjax.types import UserError, flat_paths
 
 from helpers.arrays import call, numbers, shapes, variables
@@ -74,7 +73,7 @@ def test_decay_numbers_every_layer_of_a_period():
 
 def test_decomposed_positions_by_their_equation():
     """On a grid of 2 x 3 with tables for 2 x 2: the columns' is resized."""
-    attention = DecomposedAttention(side=2, heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    attention = DecomposedAttention(side=2, heads=2, kernel_init=KernelInit())
     x, context = numbers(2, 6, 8), LayerContext(grid=Grid(2, 3))
     given = variables(attention, x, context)
     params = given["params"]

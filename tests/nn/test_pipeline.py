@@ -11,7 +11,6 @@ from test_stack import parts
 from txjax import sharding
 from txjax.nn import CrossAttention, LayerContext, Mask, Memory, PreNorm, Stack
 from txjax.nn.stack.pipeline import Schedule
-from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -26,7 +25,7 @@ X = jnp.asarray(numbers(B, L, D))
 
 
 def stack(**how: Any) -> Stack:
-    cross = CrossAttention(heads=2, initial=parts()["mlp"].initial, residual_scale=1.0, scaling=Scaling())
+    cross = CrossAttention(heads=2, kernel_init=parts()["mlp"].kernel_init)
     return Stack(block=PreNorm(**parts(cross=cross)), depth=4, **how)
 
 

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_contracts import build, drawn, fitted, pairs
+from test_contracts import drawn, first_pair, fitted
 
-from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.models.vision.conv_net.conv_net import ConvNet
 from txjax.nn.adapters import LoRA, PixelPrompt
 from txjax.types import UserError
@@ -59,9 +58,9 @@ def test_images_that_it_does_not_fit(width: int, words: str) -> None:
 
 def test_a_task_without_images_has_none() -> None:
     """What one of several tasks calls can be adapted; what none calls is refused."""
-    pair = next(pairs(SharedTrunk))
+    pair = first_pair("SharedTrunk")
     batch = fitted(pair.model, pair.objective, 1, 2, 3)
     for adapter in (PixelPrompt(width=1), LoRA(paths="patch_embed", rank=1)):
-        drawn(build(SharedTrunk, adapter=adapter), pair.objective, batch)
+        drawn(pair.model.clone(adapter=adapter), pair.objective, batch)
     with pytest.raises(UserError, match=r"the path of a module, got 'patch_embad'; did you mean patch_embed\?"):
-        drawn(build(SharedTrunk, adapter=LoRA(paths="patch_embad")), pair.objective, batch)
+        drawn(pair.model.clone(adapter=LoRA(paths="patch_embad")), pair.objective, batch)

@@ -11,26 +11,26 @@ from jax.nn import softmax
 
 from txjax.axes import axes_of
 from txjax.decoding.generator import Cached
+from txjax.models.sub_transformer import Layers
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.decoder.decoder import gpt
 from txjax.models.text.encoder_decoder.encoder_decoder import t5
-from txjax.models.transformer import Layers
 from txjax.nn import (
     Alibi,
     Attention,
-    Init,
+    KernelInit,
     LayerContext,
     Mask,
     NoPositions,
     Positions,
     PostNorm,
     Rotary,
+    StackInputs,
     T5Relative,
-    Window,
 )
 from txjax.nn.adapters import DeepPrompt, MLPPrefix, Prefix, Prompt, merge
-from txjax.nn.parameters.adapter_hooks import adapted
-from txjax.parametrization import MuP, Scaling, scaling_by_path
+from txjax.nn.adapters.interceptor import adapter_applied
+from txjax.parametrization import MuP, scaling_by_path
 
 from helpers.arrays import numbers, shapes, variables
 
@@ -72,46 +72,46 @@ def after(rows: jax.Array, x: jax.Array) -> jax.Array:
 def test_a_prompt_is_tokens_before_the_first_that_all_segments_see(positions: Positions, causal: bool) -> None:
     plain = Layers(**SIZES, positions=positions)
     model = plain.clone(adapter=Prompt(length=P))
-    window = Window(counted(0, L), counted(0, L), Mask.within(PACKED, causal))
-    params = ready(model, X, window, False)["params"]
+    inputs = StackInputs(counted(0, L), counted(0, L), Mask.within(PACKED, causal))
+    params = ready(model, X, inputs)["params"]
     segments = np.pad(PACKED, ((0, 0), (P, 0)), constant_values=1)
     seen = (segments[:, :, None] == segments[:, None]) | (np.arange(P + L) < P)
     seen &= np.tri(P + L, dtype=bool) | (not causal)
-    whole = Window(counted(-P, L), counted(-P, L), Mask(causal, allowed=jnp.asarray(seen[:, None])))
+    whole = StackInputs(counted(-P, L), counted(-P, L), Mask(causal, allowed=jnp.asarray(seen[:, None])))
     rows, own = params["prompt"]["tokens"], {"params": without(params, "prompt")}
 
     @jax.jit
     def both() -> Any:
-        return model.apply({"params": params}, X, window, False), plain.apply(own, after(rows, X), whole, False)[:, P:]
+        return model.apply({"params": params}, X, inputs), plain.apply(own, after(rows, X), whole)[:, P:]
 
     np.testing.assert_allclose(*both(), atol=1e-5)
 
 
 def test_deep_prompts_replace_the_outputs_of_the_last_layers() -> None:
     sizes: dict[str, Any] = {**SIZES, "block": PostNorm()}
-    model, window = Layers(**sizes, adapter=DeepPrompt(length=P)), Window(counted(0, L), counted(0, L))
-    params = ready(model, X, window, False)["params"]
+    model, inputs = Layers(**sizes, adapter=DeepPrompt(length=P)), StackInputs(counted(0, L), counted(0, L))
+    params = ready(model, X, inputs)["params"]
     block = dict(params["layers"]["block"])
     prompts, one = block.pop("prompt")["tokens"], Layers(**{**sizes, "depth": 1})
-    whole = Window(counted(0, P + L), counted(0, P + L))
+    whole = StackInputs(counted(0, P + L), counted(0, P + L))
 
     def layer(i: int, x: jax.Array) -> jax.Array:
         own = {"layers": {"block": jax.tree.map(lambda a: a[i : i + 1], block)}}
-        return one.apply({"params": own}, after(prompts[i], x), whole, False)[:, P:]
+        return one.apply({"params": own}, after(prompts[i], x), whole)[:, P:]
 
     @jax.jit
     def both() -> Any:
-        return model.apply({"params": params}, X, window, False), layer(1, layer(0, X))
+        return model.apply({"params": params}, X, inputs), layer(1, layer(0, X))
 
     np.testing.assert_allclose(*both(), atol=1e-5)
 
 
 def test_a_prefix_is_keys_and_values_before_all_others() -> None:
     """The softmax over both, under masks and biases, where key heads are shared."""
-    attention = Attention(heads=2, kv_heads=1, initial=Init(), residual_scale=1.0, scaling=Scaling(), use_bias=False)
+    attention = Attention(heads=2, kv_heads=1, kernel_init=KernelInit(), use_bias=False)
     bias = jnp.asarray(numbers(1, 2, L, L))
     context = LayerContext(Mask.within(PACKED, causal=True), bias)
-    with adapted(Prefix(paths=".*", length=P)):
+    with adapter_applied(Prefix(paths=".*", length=P)):
         params = ready(attention, X, context)["params"]
         got = jax.jit(lambda: attention.apply({"params": params}, X, context))()
 

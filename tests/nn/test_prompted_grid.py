@@ -10,8 +10,17 @@ import pytest
 from scipy.special import softmax
 
 from txjax.models.vision.sam import DecomposedAttention, DecomposedWindowAttention
-from txjax.nn import Attention, Grid, GridAttention, Init, LayerContext, StridedWindows, WindowAttention, Windows
-from txjax.parametrization import Scaling
+from txjax.nn import (
+    Attention,
+    Grid,
+    GridAttention,
+    KernelInit,
+    LayerContext,
+    Mask,
+    StridedWindows,
+    WindowAttention,
+    Windows,
+)
 
 from helpers.arrays import numbers, on_jax, variables
 
@@ -50,9 +59,9 @@ KINDS: dict[str, tuple[type[Attention], dict[str, int], Windows, Callable[..., n
 def test_a_prompt_is_in_every_window(name: str) -> None:
     """It has no bias, sees the whole window also where regions meet in it, and becomes the mean over windows."""
     kind, fields, windows, bias = KINDS[name]
-    drawn: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    drawn: dict[str, Any] = {"kernel_init": KernelInit()}
     attention = kind(heads=H, **fields, **drawn)
-    context = LayerContext(grid=GRID._replace(prefix=P), prompt=P)
+    context = LayerContext(Mask(prefix=P), grid=GRID._replace(prefix=P))
     made = variables(attention, X, context)
     found = np.asarray(jax.jit(lambda params: attention.apply(params, jnp.asarray(X), context))(on_jax(made)))
     params, segments = made["params"], windows.segments(1)

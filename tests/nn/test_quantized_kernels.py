@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 from flax.core import meta
-from test_contracts import MODELS, describe, drawn, fitted, pairs
+from test_contracts import MODELS, describe, drawn, first_pair, fitted
 
 from txjax import sharding
 from txjax.axes import Axes
@@ -130,13 +130,13 @@ def test_layouts_change_nothing(mesh: Mesh) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
 
 
-@per_family("kind", describe, seconds=5, cover=False, least=4)
+@per_family("name", describe, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize(
-    "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+    "name", [name if name == "Decoder" else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
-def test_every_model_computes_with_quantized_kernels(kind: type) -> None:
+def test_every_model_computes_with_quantized_kernels(name: str) -> None:
     """The model and its objective are traced; a model without a `Linear` is refused in one line."""
-    pair = next(pairs(kind))
+    pair = first_pair(name)
     model = pair.model.clone(storage=QuantizedKernels(format="int8", paths=".*"))
     try:
         made = meta.unbox(drawn(model, pair.objective, fitted(model, pair.objective, 1, 2, 3)))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from txjax.models.text.deberta import apply_again
-from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack
+from txjax.nn import MLP, REMAT, Attention, KernelInit, LayerContext, PreNorm, RMSNorm, Stack
 from txjax.parametrization import Scaling
 
 from helpers.arrays import numbers, variables
@@ -37,7 +37,7 @@ KEY = {"dropout": jax.random.key(0, impl="rbg")}
 
 
 def loss(remat: str, unroll: int | None = 1, depth: int = DEPTH) -> Any:
-    drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    drawn = {"kernel_init": KernelInit()}
     attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
     block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
     stack = Stack(block=block, depth=depth, remat=remat, unroll=unroll)
@@ -122,6 +122,6 @@ def test_one_more_pass_is_rematerialised() -> None:
 def test_checkpoint_names_do_not_change_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a policy the program's text equals that without names."""
     named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
-    for module in ("attention.attention", "layers.mlp", "stack.stack"):
+    for module in ("attention.mixer", "layers.mlp", "stack.stack"):
         monkeypatch.setattr(f"txjax.nn.{module}.checkpoint_name", lambda x, name: x)
     assert jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text() == named

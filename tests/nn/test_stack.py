@@ -16,7 +16,7 @@ from txjax.nn import (
     Attention,
     Block,
     CrossAttention,
-    Init,
+    KernelInit,
     LayerContext,
     LayerNorm,
     Mask,
@@ -46,7 +46,7 @@ X = jnp.asarray(numbers(2, 3, 4))
 
 
 def parts(**fields: Any) -> dict[str, Any]:
-    drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    drawn = {"kernel_init": KernelInit()}
     return {
         "attention": Attention(heads=2, **drawn),
         "mlp": MLP(**drawn),
@@ -70,7 +70,7 @@ def test_branches(kind: type[Block]) -> None:
         return RMSNorm().apply({"params": p[f"norm_{name}"]}, x)
 
     x = X
-    for name, args in (("attention", (LayerContext(),)), ("mlp", (False,))):
+    for name, args in (("attention", (LayerContext(),)), ("mlp", (LayerContext(),))):
         pre, post = x + part(name, norm(name, x), *args), norm(name, x + part(name, x, *args))
         x = pre if kind is PreNorm else post
     np.testing.assert_allclose(jax.jit(block.apply)(params, X, LayerContext()), x, atol=1e-6)
@@ -84,7 +84,9 @@ def test_layer_scale_and_a_single_branch() -> None:
     params = variables(block, X, LayerContext())
     p = params["params"]
     mixed = parts()["attention"].apply({"params": p["attention"]}, X, LayerContext())
-    inner = parts()["mlp"].apply({"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), False)
+    inner = parts()["mlp"].apply(
+        {"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), LayerContext()
+    )
     found = jax.jit(block.apply)(params, X, LayerContext())
     want = np.asarray(X) + np.asarray(p["scale_mlp"]) * np.asarray(inner)
     np.testing.assert_allclose(found, want, atol=1e-6)
@@ -94,7 +96,7 @@ def test_layer_scale_and_a_single_branch() -> None:
 
 
 def test_cross_attention_reads_the_memory() -> None:
-    block = PreNorm(**parts(cross=CrossAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())))
+    block = PreNorm(**parts(cross=CrossAttention(heads=2, kernel_init=KernelInit())))
     memory = jnp.asarray(numbers(2, 5, 4, seed=1))
     hidden = Mask(allowed=jnp.asarray([True, True, False, False, False])[None, None, None])
     context = LayerContext(memory=Memory(memory, hidden))
@@ -158,7 +160,7 @@ def test_stochastic_depth_drops_whole_branches() -> None:
     examples = 1000
     rate = 0.5
     depth = 3
-    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual_scale=1.0, scaling=Scaling())), drop_path=rate)
+    block = PreNorm(**parts(mlp=MLP(kernel_init=KernelInit())), drop_path=rate)
     params = variables(block, X[:1], LayerContext())
     x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))
     for layer in range(depth):
@@ -236,7 +238,7 @@ def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | 
 
 
 def window(size: int | None) -> Attention:
-    return Attention(heads=2, window=size, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    return Attention(heads=2, window=size, kernel_init=KernelInit())
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from txjax import backend, sharding
 from txjax.flops import count
-from txjax.nn import AllGatherKV, Mask
+from txjax.nn import Mask, dot_product_attention
 from txjax.nn.kernels import attention_dispatch
 from txjax.nn.kernels.attention_dispatch import choose
 from txjax.types import UserError
@@ -38,7 +38,7 @@ def test_missing_tokamax_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def graded(kernel: str, mask: Mask) -> Any:
     def loss(query: Any, key: Any, value: Any) -> Any:
-        out = AllGatherKV(kernel=kernel)(query, key, value, mask)
+        out = dot_product_attention(query, key, value, mask, kernel=kernel)
         return (out * jnp.cos(jnp.arange(out.size).reshape(out.shape))).sum(), out
 
     given = [jnp.asarray(numbers(2, 64, heads, 16, seed=i)) for i, heads in enumerate((4, 2, 2))]
@@ -83,7 +83,7 @@ def test_the_reference_computes_calls_that_tokamax_does_not_support() -> None:
 def test_it_counts_as_many_flops() -> None:
     pytest.importorskip("tokamax")
     counts = {
-        count(lambda x, kernel=kernel: AllGatherKV(kernel=kernel)(x, x, x, Mask(causal=True)), X)
+        count(lambda x, kernel=kernel: dot_product_attention(x, x, x, Mask(causal=True), kernel=kernel), X)
         for kernel in attention_dispatch.NAMED
     }
     assert len(counts) == 1

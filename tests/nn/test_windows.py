@@ -8,7 +8,7 @@ import pytest
 from txjax.nn import (
     Attention,
     Grid,
-    Init,
+    KernelInit,
     LayerContext,
     LayerNorm,
     Mask,
@@ -18,7 +18,7 @@ from txjax.nn import (
     Windows,
     merge_patches,
 )
-from txjax.parametrization import Scaling
+from txjax.nn.stack import captures
 from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
@@ -84,7 +84,7 @@ def test_merged_patches() -> None:
             (row + 1, column + 1),
         ]  # as in the paper's code
         np.testing.assert_array_equal(token, np.concatenate([X[:, r * 6 + c] for r, c in neighbours], -1))
-    merging = PatchMerging(width=6, in_axis="width", norm=LayerNorm(), initial=Init(), scaling=Scaling())
+    merging = PatchMerging(width=6, in_axis="width", norm=LayerNorm(), kernel_init=KernelInit())
     made = shapes(merging, X, GRID, False)["params"]
     assert made["linear"]["kernel"].shape == (12, 6) and made["norm"]["scale"].shape == (12,)
     out, grid = merging.apply(
@@ -104,12 +104,12 @@ def test_odd_grids_are_padded() -> None:
 
 
 def attention(**fields: object) -> WindowAttention:
-    return WindowAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling(), **{"side": 2, **fields})
+    return WindowAttention(heads=2, kernel_init=KernelInit(), **{"side": 2, **fields})
 
 
 def test_a_window_is_a_sequence_and_neighbours_are_seen() -> None:
     """Each window against `Attention` of its tokens; with a shift, against that of its part on one side of the end."""
-    x, fields = jnp.asarray(numbers(2, 24, 8)), {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    x, fields = jnp.asarray(numbers(2, 24, 8)), {"kernel_init": KernelInit()}
     made = variables(attention(), x, LayerContext(grid=GRID))
     plain = {"params": {name: value for name, value in made["params"].items() if name != "table"}}
     table = made["params"]["table"]
@@ -131,7 +131,8 @@ def test_a_small_grid_is_one_window_without_a_shift() -> None:
     context = LayerContext(grid=Grid(2, 3))
     made = variables(attention(side=5), x, context)
     assert made["params"]["table"].shape == (81, 2)
-    _, sown = attention(side=5, shift=2).apply(made, x, context, mutable=["attention_maps"])
+    with captures.attention_maps():
+        _, sown = attention(side=5, shift=2).apply(made, x, context, mutable=["attention_maps"])
     assert sown["attention_maps"]["weights"].shape == (4, 2, 4, 4)  # two windows of 2 x 2, the second one padded
 
 

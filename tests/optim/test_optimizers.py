@@ -15,7 +15,6 @@ from txjax.checkpoint import Store
 from txjax.nn import Conv
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Cosine, Group, Lion, Muon, Optimizer
 from txjax.optim.layers import over_layers
-from txjax.parametrization import Scaling
 from txjax.types import TrainState, UserError, flat_paths
 
 from helpers.train_states import abstract, assert_same
@@ -248,10 +247,10 @@ def test_muon_moves_matrices_about_as_far_as_adamw() -> None:
 def test_muon_takes_convolutions_as_matrices_and_leaves_depthwise_ones_to_adamw() -> None:
     """[taps C F] is the matrix [taps * C, F]; a depthwise kernel [taps 1 F] has Adam's direction."""
     layers = {
-        "full": Conv((6,), size=(3, 3), scaling=Scaling()),
-        "grouped": Conv((6,), size=(3, 3), groups=2, scaling=Scaling()),
-        "depthwise": Conv((4,), size=(3, 3), groups=4, scaling=Scaling()),
-        "expanding": Conv((8,), size=(3, 3), groups=4, scaling=Scaling()),
+        "full": Conv((6,), size=(3, 3)),
+        "grouped": Conv((6,), size=(3, 3), groups=2),
+        "depthwise": Conv((4,), size=(3, 3), groups=4),
+        "expanding": Conv((8,), size=(3, 3), groups=4),
     }
     axes, grads = {}, {}
     for name, layer in layers.items():

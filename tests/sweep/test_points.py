@@ -22,10 +22,10 @@ def test_a_grid_is_every_combination_and_the_last_axis_changes_fastest():
 
 def test_lists_of_points_as_axes():
     sizes = zip({"width": [64, 128], "heads": [2, 4]})
-    assert sizes == [{"width": 64, "heads": 2}, {"width": 128, "heads": 4}]
+    assert [(p["width"], p["heads"]) for p in sizes] == [(64, 2), (128, 4)]
     points = grid(sizes, {"seed": [0, 1]})
     assert [(p["width"], p["heads"], p["seed"]) for p in points] == [(64, 2, 0), (64, 2, 1), (128, 4, 0), (128, 4, 1)]
-    assert zip(sizes, {"lr": [0.1, 0.2]})[1] == {"width": 128, "heads": 4, "lr": 0.2}
+    assert zip(sizes, {"lr": [0.1, 0.2]})[1] == {"width": 128, "heads": 4, "lr": 0.2, "name": "width=128"}
     assert chain(sizes, [{"width": 1}]) == [*sizes, {"width": 1}]
     assert grid() == [{}]
 
@@ -91,6 +91,16 @@ def test_names_are_unique_and_valid_folder_names():
     ]
     long = names([{"data.name": "x" * 300}, {"data.name": "x" * 299 + "y"}])
     assert len(set(long)) == 2 and max(map(len, long)) <= 120
+
+
+def test_zipped_points_are_named_by_the_first_axes_that_differ():
+    sizes = zip({"model.width": [64, 64, 128], "model.heads": [2, 4, 4], "batch_size": [8, 16, 32]})
+    assert names(sizes) == ["width=64,heads=2", "width=64,heads=4", "width=128,heads=4"]
+    assert names(grid(sizes[1:], {"seed": [3]})) == ["width=64,heads=4,seed=3", "width=128,heads=4,seed=3"]
+    arms = zip({"seed": [0, 1], "batch_size": [8, 16]})
+    others = zip({"seed": [1, 2], "batch_size": [8, 8]})
+    assert names(chain(arms, others)) == ["seed=0", "seed=1,batch_size=16", "seed=1,batch_size=8", "seed=2"]
+    assert names(zip({"seed": [1, 1], "batch_size": [8, 8]})) == ["seed=1", "seed=1"]
 
 
 def test_points_may_have_names_of_their_own():

@@ -21,8 +21,8 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import BatchNorm, Classes, FirstToken, FrozenBatchNorm, MeanTokens
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
+from txjax.train.check import check
 from txjax.train.population.population import train_together
-from txjax.train.prepare import checked_layout
 from txjax.train.run_eval import shard_batch
 from txjax.train.state.init_from import find_init_source
 from txjax.train.state.state import build_layout
@@ -120,7 +120,7 @@ def test_microbatches_start_from_the_same_state_of_which_the_mean_is_taken() -> 
 )
 def test_groups_that_do_not_suit_are_errors_before_anything_compiles(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
-        checked_layout(experiment(**fields))
+        check(experiment(**fields))
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from txjax.data import Dataset
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.objectives import NextToken
-from txjax.train.check import check, open_data
+from txjax.train.check import check
+from txjax.train.open_data import open_data
 from txjax.types import UserError, spec
 
 

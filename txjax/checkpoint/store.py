@@ -15,7 +15,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -29,6 +29,7 @@ from txjax.io import digest, disk
 from txjax.io.files import replace_text
 from txjax.types import PyTree, RunError, TrainState, UserError, flat_paths
 
+T = TypeVar("T")
 SAVE_SECONDS = 3600.0  # that the other processes wait for process 0 to write all digests
 
 
@@ -84,11 +85,11 @@ class Store(Steps):
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard_host_to_device("allow"):  # Orbax synchronizes its processes by it
             folder = self.path(step) / "arrays"
-            response = self._write_or_remove(step, lambda: orbax().save_checkpointables_async(folder, parts))
+            response = self._write_arrays(step, lambda: orbax().save_checkpointables_async(folder, parts))
 
         def finish() -> None:
             try:
-                self._write_or_remove(step, response.result)
+                self._write_arrays(step, response.result)
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
                     self._write_or_remove(step, lambda: self._commit(step, record))
@@ -126,7 +127,21 @@ class Store(Steps):
             self.set_aside(step, faults)
             raise RunError(f"step {step} read back from the disk differs from what was written; {self._safe()}")
 
-    def _write_or_remove(self, step: int, act: Callable[[], Any]) -> Any:
+    def _write_arrays(self, step: int, act: Callable[[], T]) -> T:
+        """Calls Orbax, any of whose errors is one of the save: an outage at a read inside it is a TypeError, say."""
+
+        def call() -> T:
+            try:
+                return act()
+            except (OSError, ValueError):  # whose messages tell disks apart
+                raise
+            except Exception as error:
+                message = f"{type(error).__name__}: {disk.first_line(error)}"
+                raise RunError(f"step {step} could not be saved: {message[:300]}; {self._safe()}") from error
+
+        return self._write_or_remove(step, call)
+
+    def _write_or_remove(self, step: int, act: Callable[[], T]) -> T:
         try:
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()

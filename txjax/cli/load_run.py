@@ -67,11 +67,11 @@ def open_run(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Op
     """Checks the experiment and yields it with the variables of the step that the flags name, which are finite."""
     from txjax import sharding
     from txjax.checkpoint.finite import check_finite
-    from txjax.train.prepare import checked_layout
+    from txjax.train.check import check
     from txjax.train.state.restore import load_variables
     from txjax.types import flat_paths
 
-    layout = checked_layout(experiment)
+    layout = check(experiment)
     with sharding.use_mesh(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
         check_finite(flags.workdir, step, flat_paths(variables))

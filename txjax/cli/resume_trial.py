@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import os
@@ -12,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from txjax.cli.parser import Parser
 
 NOT_COMPARED = ("time", "perf/", "goodput")  # clocks
+UNFINISHED = "unfinished.json"  # what a trial does that is not over
 PATIENCE = 1800.0  # time limit of one process, seconds
 
 
@@ -62,13 +64,11 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
     experiment = config.load(flags.config, overrides)
     if not 2 <= flags.steps <= experiment.num_steps:
         raise UserError("--steps", f"2 to config.num_steps = {experiment.num_steps}", flags.steps)
-    if flags.workdir and flags.workdir.is_dir() and any(flags.workdir.iterdir()):
-        raise UserError("--workdir", "a folder without earlier runs", str(flags.workdir))
-    folder = flags.workdir or Path(tempfile.mkdtemp(prefix="txjax-trial-"))
+    words = [str(flags.config), *overrides, flags.steps, flags.devices, flags.seed, [way.name for way in ways]]
     draw = random.Random(flags.seed)
     events = list[str]()
     results = list[dict[str, Any]]()
-    try:
+    with trial_folder(flags.workdir, words) as folder:
         trial = Trial(flags.config, (*overrides, *quick(experiment, flags.steps)), flags.steps, flags.devices)
         trial.straight(folder / "straight")
         while len(events) < len(ways) or not results:
@@ -79,12 +79,43 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
             results.append(compare(folder / "straight", workdir, flags.steps))
             if not results[-1]["exact"]:
                 break
-    finally:
-        if not flags.workdir:
-            shutil.rmtree(folder, ignore_errors=True)
     result = results[-1] | {"runs": len(results), "interruptions": events}
     print(json.dumps(result)) if flags.json else print_result(flags.config, result)
     return 0 if result["exact"] else 1
+
+
+@contextlib.contextmanager
+def trial_folder(workdir: Path | None, words: list[Any]) -> Iterator[Path]:
+    """Yields the folder of a trial's runs: `workdir`, or one that is removed. What the same command left is removed.
+
+    Args:
+      words: what the command does; a file of the folder has them until the trial is over.
+
+    Raises:
+      UserError: other files are in the folder, or another process, perhaps of a killed command, is at work there.
+    """
+    if workdir is None:
+        with tempfile.TemporaryDirectory(prefix="txjax-trial-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    from txjax.io.files import replace_text
+    from txjax.io.text_files import read_text
+    from txjax.train.run.lock import locked
+    from txjax.types import UserError
+
+    file = workdir / UNFINISHED
+    text = json.dumps(words)
+    earlier = [path for path in workdir.iterdir() if path.name[0] != "."] if workdir.is_dir() else []
+    if earlier and not (file.is_file() and read_text(file) == text):
+        raise UserError("--workdir", "a folder without earlier runs", str(workdir))
+    with locked(workdir):
+        for path in earlier:
+            if path.is_dir():
+                with locked(path):  # a run of the killed command may still be training
+                    shutil.rmtree(path)
+        replace_text(file, text)
+        yield workdir
+        file.unlink()
 
 
 def print_result(name: str, result: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from txjax.data.text.sentences import LabelledText, Sentences
 from txjax.data.text.sliding_windows import SlidingWindows
 from txjax.data.text.text_windows import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.text.token_labels import TokenLabels
-from txjax.data.tfds.computed_labels import ComputedLabel, Count, Grouped, Nearest
+from txjax.data.tfds.computed_labels import ByName, ComputedLabel, Count, Grouped, Nearest
 from txjax.data.tfds.subset import Subset
 from txjax.data.tokenizers.sentence_piece import SentencePieceFile
 from txjax.data.tokenizers.tokenizer import Bytes, Characters, Tokenizer
@@ -44,6 +44,7 @@ from txjax.data.tokenizers.trained_tokenizers import BPE, Trained, Unigram, Word
 
 __all__ = [
     "BPE",
+    "ByName",
     "Answers",
     "Bitext",
     "Choices",

@@ -1,7 +1,6 @@
 """Traces what evaluators compile before a run begins, so that errors of own code come before the first step."""
 
 import contextlib
-import contextvars
 import dataclasses
 from collections.abc import Callable
 
@@ -9,6 +8,7 @@ import jax
 from jax.sharding import NamedSharding
 
 from txjax.data import Source, eval_batches
+from txjax.scoped import Scoped
 from txjax.types import PyTree
 
 
@@ -23,7 +23,7 @@ class _Traced(BaseException):
     error: Exception | None
 
 
-_tracing: contextvars.ContextVar[bool] = contextvars.ContextVar("tracing", default=False)
+_tracing = Scoped("tracing", False)
 
 
 def trace(evaluate: Callable[[PyTree, int], dict[str, float]], variables: PyTree) -> None:
@@ -46,14 +46,12 @@ def trace(evaluate: Callable[[PyTree, int], dict[str, float]], variables: PyTree
         with contextlib.suppress(Exception):
             evaluate(variables, 0)
 
-    before = _tracing.set(True)
     try:
-        jax.eval_shape(until_traced, variables)
+        with _tracing.within(True):
+            jax.eval_shape(until_traced, variables)
     except _Traced as traced:
         if traced.error is not None:
             raise traced.error from None
-    finally:
-        _tracing.reset(before)
 
 
 def end_of_trace(

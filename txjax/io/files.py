@@ -69,6 +69,16 @@ def replace_text(path: Path, text: str) -> None:
     replace_bytes(path, text.encode())
 
 
+def create_text(path: Path, text: str) -> None:
+    """Creates a file, complete at once. Raises FileExistsError if there is one, as for the second of two writers."""
+    with naming(path), temporary_file(path) as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+        os.link(file.name, path)
+    flush(path.parent)
+
+
 def replace_bytes(path: Path, content: bytes) -> None:
     """Replaces a file atomically; if it is a link, the link itself, not its target."""
     with naming(path), temporary_file(path) as file:

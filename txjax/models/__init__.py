@@ -2,8 +2,9 @@
 
 from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
-from txjax.models.transformer import Layers, Transformer
-from txjax.models.vision.patch_encoder import ClassToken
+from txjax.models.sub_transformer import Layers
+from txjax.models.transformer import Transformer
+from txjax.models.vision.vit.vit import ClassToken
 
 __all__ = [
     "ClassToken",

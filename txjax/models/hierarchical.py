@@ -3,14 +3,15 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.models.transformer import LayerTemplates, Part
+from txjax.models.layer_templates import LayerTemplates
+from txjax.models.sub_transformer import Part
 from txjax.nn import (
     Downsampling,
     Encoded,
@@ -21,12 +22,11 @@ from txjax.nn import (
     Normal,
     PatchEmbedding,
     PatchMerging,
-    Window,
-    head_size,
+    StackInputs,
     set_model_fields,
 )
-from txjax.nn.parameters.adapter_hooks import enter_image
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
+from txjax.parametrization import Scaling, head_size
 from txjax.types import UserError, config_field, near_misses
 
 
@@ -52,8 +52,8 @@ class StageLayers(Part, kw_only=True):
     def __call__(self, x: Float[Array, "B L D"], grid: Grid, train: bool) -> Float[Array, "B L D"]:
         """The residual stream after the stage."""
         positions = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
-        window = Window(positions, positions, grid=grid)
-        return self.stream(self.positions.add(x, positions, grid), window, train)
+        inputs = StackInputs(positions, positions, train=train, grid=grid)
+        return self.layers(self.positions.add(x, positions, grid), inputs)
 
 
 class Hierarchical(LayerTemplates, kw_only=True):
@@ -74,6 +74,8 @@ class Hierarchical(LayerTemplates, kw_only=True):
         output is `Encoded`.
     """
 
+    takes_pixels: ClassVar[bool] = True
+
     stages: tuple[Stage, ...] = config_field()
     stem: Downsampling = dataclasses.field(default_factory=PatchEmbedding)
     downsample: Downsampling = dataclasses.field(default_factory=PatchMerging)
@@ -90,18 +92,17 @@ class Hierarchical(LayerTemplates, kw_only=True):
         """The normalised features of the last stage, and in `stages` those of each, as they are before the norm."""
         if not self.stages:
             raise UserError("config.model.stages", "at least one Stage", self.stages)
-        image = enter_image(self, image)
         grid = Grid(*image.shape[1:3])
         x = image.astype(self.dtype).reshape(image.shape[0], -1, image.shape[3])
-        found = []
+        stages = []
         for number in range(len(self.stages)):
             x, grid = self.enter(number, x, grid, train)
             if (layers := self.layers_of(number)).depth:
                 x = layers(x, grid, train)
-            found.append(Encoded(x, grid=grid))
+            stages.append(Encoded(x, grid=grid))
         if self.block.final_norm:
             x = self.norm.clone(parent=self, name="norm_final").normalise(x, train)
-        return Encoded(x, grid=grid, stages=tuple(found))
+        return Encoded(x, grid=grid, stages=tuple(stages))
 
     @nn.nowrap
     def enter(self, number: int, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[jax.Array, Grid]:
@@ -113,13 +114,13 @@ class Hierarchical(LayerTemplates, kw_only=True):
         """What leads to a stage: the stem to the first one."""
         name = "downsample" if number else "stem"
         fields = self.entrance_fields(number)
-        made = set_model_fields(self.template_of(number), f"config.model.{name}", **fields)
-        return made.clone(parent=self, name=f"downsample_{number}")
+        entrance = set_model_fields(self.template_of(number), f"config.model.{name}", **fields)
+        return entrance.clone(parent=self, name=f"downsample_{number}")
 
     @nn.nowrap
     def entrance_fields(self, number: int) -> dict[str, Any]:
         """What the model sets in the entrance of a stage."""
-        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
+        fields = {"kernel_init": self.kernel_init, "norm": self.norm.clone(parent=None)}
         return fields | {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
 
     @nn.nowrap
@@ -156,17 +157,18 @@ class Hierarchical(LayerTemplates, kw_only=True):
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: as in a ViT, no dropout, and kernels of one standard deviation."""
-        return dataclasses.replace(super().head_context(train), initial=Normal(), dropout=0.0)
+        normal = KernelInit(Normal(), self.layer_scaling())
+        return dataclasses.replace(super().head_context(train), kernel_init=normal, dropout=0.0)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
         """The scaling by the width of the first stage; the other widths are taken to grow with it."""
         first, depth = self.stages[0], sum(stage.depth for stage in self.stages)
-        found = self.parametrization.scaling(first.width, head_size(first.width, first.heads), depth)
-        if found is not None and found.alpha:
+        scaling = self.parametrization.scaling(first.width, head_size(first.width, first.heads), depth)
+        if scaling is not None and scaling.alpha:
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a model of several stages", got)
-        return found
+        return scaling
 
 
 def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:

@@ -7,10 +7,12 @@ from typing import Any
 import flax.linen as nn
 from flax.core import meta
 
-from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
+from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, KernelInit, MeanTokens, Pool, begin_call
 from txjax.nn.adapters import Adapter
-from txjax.nn.parameters.adapter_hooks import adapted, check_adapted
-from txjax.nn.parameters.quantized_kernels import QuantizedKernels, storing
+from txjax.nn.adapters.interceptor import adapter_applied
+from txjax.nn.layers.stored_kernels import storing
+from txjax.nn.parameters.active_adapter import check_adapted
+from txjax.nn.parameters.quantized_kernels import QuantizedKernels
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
 from txjax.types import UserError, config_field, flat_paths
@@ -38,7 +40,9 @@ class Model(nn.Module, kw_only=True):
     @nn.nowrap
     def apply(self, *args: Any, **kwargs: Any) -> Any:
         """Flax's `apply`, with the adapter: a model inside a model is not applied, so only the whole model's counts."""
-        with adapted(self.adapter):
+        if self.adapter is None:
+            return super().apply(*args, **kwargs)
+        with adapter_applied(self.adapter):
             return super().apply(*args, **kwargs)
 
     @nn.nowrap
@@ -54,17 +58,17 @@ class Model(nn.Module, kw_only=True):
                     hint = f"set config.model.{field}: its `paths` choose parts of all models inside"
                     raise UserError(f"{path}.{field}", "None", type(value).__name__, hint=hint)
         begin_call()
-        with adapted(self.adapter) as offered, storing(self.storage):
-            drawn = super().init_with_output(*args, **kwargs)
+        with adapter_applied(self.adapter) as offered, storing(self.storage):
+            output = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
-            params = flat_paths(drawn[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
-            check_adapted(self.adapter, offered, params)
-        return drawn
+            params = flat_paths(output[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
+            check_adapted(self.adapter.check, offered, params)
+        return output
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model."""
-        return HeadContext(module=self, initial=self.initial, scaling=self.layer_scaling(), train=train)
+        return HeadContext(module=self, kernel_init=self.kernel_init, train=train)
 
     @nn.nowrap
     def read(self, encoded: Encoded, head: Head | None, train: bool, pool: Pool | None = None) -> Any:
@@ -88,15 +92,20 @@ class Model(nn.Module, kw_only=True):
     @nn.nowrap
     def scalings(self) -> dict[str, Scaling | None]:
         """The scalings by prefix of the parameters' paths: the model's own, and those of fields that are models."""
-        found = {"": self.scaling()}
+        scalings = {"": self.scaling()}
         for name, inner in models_inside(self):
-            found |= {f"{name}/{prefix}".rstrip("/"): scaling for prefix, scaling in inner.scalings().items()}
-        return found
+            scalings |= {f"{name}/{prefix}".rstrip("/"): scaling for prefix, scaling in inner.scalings().items()}
+        return scalings
 
     @nn.nowrap
     def layer_scaling(self) -> Scaling:
         """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
+
+    @property
+    def kernel_init(self) -> KernelInit:
+        """How kernels are drawn that are not a layer's."""
+        return KernelInit(self.initial, self.layer_scaling())
 
     @nn.nowrap
     def for_task(self, task: str) -> Any:

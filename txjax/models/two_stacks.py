@@ -31,12 +31,13 @@ class TwoStacks(Transformer, kw_only=True):
         """The fields of the encoder, for `Layers` inside the model."""
         sizes = {"depth": self.encoder_depth or self.depth, "heads": self.encoder_heads or self.heads}
         mlp = {} if self.encoder_mlp is None else {"mlp": self.encoder_mlp.clone(parent=None, name=None)}
-        return self.decoder_fields() | sizes | mlp
+        return self.decoder_fields() | {"cross": None} | sizes | mlp
 
     @nn.nowrap
     def decoder_fields(self) -> dict[str, Any]:
         """The fields of the decoder, for `Layers` inside the model."""
-        return self.parts() | {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
+        sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
+        return self.parts() | sizes | {"cross": self.cross.clone(parent=None, name=None)}
 
     @nn.nowrap
     def scalings(self) -> dict[str, Scaling | None]:

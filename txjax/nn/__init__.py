@@ -1,22 +1,15 @@
 """Layers of Transformers: one idea a file."""
 
-from txjax.nn.attention.attention import (
-    MAPS,
-    Attention,
-    LayerContext,
-    Mixer,
-    MultiHead,
-    head_size,
-    rotate,
-)
-from txjax.nn.attention.cache import PROMPT, Window, cached, causal_window, keep_in_cache, update_cache
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.cache import PROMPT, cached, causal_inputs, keep_in_cache, update_cache
 from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
+from txjax.nn.attention.layer_context import LayerContext, Memory, StackInputs
 from txjax.nn.attention.linear_attention import LinearAttention
-from txjax.nn.attention.memory import Memory
+from txjax.nn.attention.mixer import MAPS, Mixer, MultiHead, rotate
 from txjax.nn.attention.positioned import PositionedAttention, PositionedCrossAttention
 from txjax.nn.attention.window_attention import GridAttention, WindowAttention
-from txjax.nn.attention.windows import StridedWindows, Windows, padded_image
+from txjax.nn.attention.windows import StridedWindows, Windows
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import (
     ConvEmbedding,
@@ -64,7 +57,7 @@ from txjax.nn.layers.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.layers.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
 from txjax.nn.layers.quantize import Quantize, quantized
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS, sow_aux
-from txjax.nn.parameters.init import GPT2, Init, Normal, Xavier
+from txjax.nn.parameters.init import GPT2, Init, KernelInit, Normal, Xavier, set_model_fields
 from txjax.nn.parameters.parameter_order import begin_call, record_parameters
 from txjax.nn.parameters.quantized_kernels import QuantizedKernels, dequantized, parameter_sizes, stored_parts
 from txjax.nn.parameters.remat import REMAT, Remat, checkpoint_name
@@ -79,20 +72,18 @@ from txjax.nn.positions.positions import (
     Sinusoidal,
     Sinusoidal2D,
     T5Relative,
+    padded_image,
 )
 from txjax.nn.positions.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
-from txjax.nn.stack.block import (
-    Block,
-    PostActivation,
-    PostNorm,
-    PostNormAttention,
-    PreActivation,
-    PreNorm,
-    PreNormWithoutFinal,
-    SingleBranch,
-    set_model_fields,
-)
+from txjax.nn.stack.block import Block, PostNorm, PreNorm
 from txjax.nn.stack.layer_kinds import unstacked
 from txjax.nn.stack.periods import Period, Periods
+from txjax.nn.stack.residual_units import (
+    PostActivation,
+    PostNormAttention,
+    PreActivation,
+    PreNormWithoutFinal,
+    SingleBranch,
+)
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data.point_labels import IGNORED, NO_POINT
+from txjax.nn.parameters.remat import remat_policy
 from txjax.nn.stack.loop import loop
 
 Points = tuple[Float[Array, "B N P 2"], Int[Array, "B N P"]]  # as `SAM.predict` takes them, with their labels
@@ -93,7 +94,7 @@ def interact(
         return ((points, labels), answers.mask), answers
 
     state = (points, labels), begun.mask
-    (points, _), later = loop(model, again, state, jnp.arange(1, rounds + 1), model.stack.policy())  # type: ignore[assignment]
+    (points, _), later = loop(model, again, state, jnp.arange(1, rounds + 1), remat_policy(model.stack.remat))  # type: ignore[assignment]
     return Answers(target, begun, later, points)
 
 

@@ -12,7 +12,7 @@ from flax import traverse_util
 from txjax.data import Dataset, Tasks
 from txjax.data.loading.limits import for_task
 from txjax.data.loading.rng import hash32
-from txjax.nn.parameters.adapter_hooks import checked_together
+from txjax.nn.parameters.active_adapter import checked_together
 from txjax.objectives.base import Objective
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, near_misses
 

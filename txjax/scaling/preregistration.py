@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from txjax.io.files import replace_text
+from txjax.io.files import create_text
 from txjax.io.text_files import read_text
 from txjax.log import METRICS, Row
 from txjax.types import UserError
@@ -26,9 +26,6 @@ def register(path: Path, prediction: Mapping[str, Any], law: Mapping[str, Any], 
     Raises:
       UserError: the file exists, or the run has started.
     """
-    if path.exists():
-        hint = "a registered prediction is not overwritten; delete it first"
-        raise UserError("--register", "a new file", str(path), hint=hint)
     if (path.parent / METRICS).exists():
         raise UserError("--register", "a run that has not started", str(path.parent), hint=f"it has {METRICS}")
     written = {
@@ -42,7 +39,11 @@ def register(path: Path, prediction: Mapping[str, Any], law: Mapping[str, Any], 
         "warnings": law["warnings"],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(path, json.dumps(written, indent=2) + "\n")
+    try:
+        create_text(path, json.dumps(written, indent=2) + "\n")
+    except FileExistsError:
+        hint = "a registered prediction is not overwritten; delete it first"
+        raise UserError("--register", "a new file", str(path), hint=hint) from None
     return written
 
 

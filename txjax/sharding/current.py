@@ -1,45 +1,36 @@
 """The active mesh while tracing: queries and constraints of layers, by logical axes only."""
 
 import contextlib
-import contextvars
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from txjax.scoped import Scoped
 from txjax.sharding.mesh import Mesh, count_shards
 from txjax.types import PyTree
 
-_active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = contextvars.ContextVar("mesh", default=None)
-
-
-@contextlib.contextmanager
-def _activate(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
-    token = _active.set(state)
-    try:
-        yield
-    finally:
-        _active.reset(token)
+_active = Scoped[tuple[jax.sharding.Mesh, Mesh] | None]("mesh", None)
 
 
 @contextlib.contextmanager
 def use_mesh(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
     """Makes this mesh and its rules active for everything traced inside. `devices`: see `Mesh.build`."""
     built = mesh.build(devices)
-    with _activate((built, mesh)), jax.set_mesh(built):
+    with _active.within((built, mesh)), jax.set_mesh(built):
         yield built
 
 
-def no_mesh() -> contextlib.AbstractContextManager[None]:
+def no_mesh() -> contextlib.AbstractContextManager[Any]:
     """Deactivates the mesh for everything traced inside: no sharding constraints."""
-    return _activate(None)
+    return _active.within(None)
 
 
-def without_axis(axis: str) -> contextlib.AbstractContextManager[None]:
+def without_axis(axis: str) -> contextlib.AbstractContextManager[Any]:
     """Removes the mesh axes of `axis` from all rules inside, where one shard of `axis` is traced."""
     state = _active.get()
-    return _activate(state and (state[0], state[1].without(axis)))
+    return _active.within(state and (state[0], state[1].without(axis)))
 
 
 def vmap_shards(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:

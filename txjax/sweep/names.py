@@ -16,15 +16,28 @@ LONGEST = 120  # characters; a digest replaces the rest
 
 
 def names(points: Sequence[Point]) -> list[str]:
-    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`, or its own. Equal points have equal names."""
-    short = labels({path for point in points for path in point if path != NAME})
-    return [_folder_name(_name(point, short)) for point in points]
+    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`, or its own, if it has one that no other point has.
+
+    Equal points have equal names.
+    """
+    settings = [{path: value for path, value in point.items() if path != NAME} for point in points]
+    short = labels({path for point in settings for path in point})
+    owners: dict[str, list[Point]] = {}
+    for point, values in zip(points, settings, strict=True):
+        if NAME in point and values not in owners.setdefault(str(point[NAME]), []):
+            owners[str(point[NAME])].append(values)
+    is_shared = [NAME in point and len(owners[str(point[NAME])]) > 1 for point in points]
+    shown = [values if shared else point for point, values, shared in zip(points, settings, is_shared, strict=True)]
+    return [_folder_name(_name(point, short)) for point in shown]
 
 
 def joined_name(points: Sequence[Point]) -> str | None:
     """The name of the point that joins these, `flops=1e+11,width=16,seed=3`. None if none of them has a name."""
-    if not any(NAME in point for point in points):
-        return None
+    return settings_name(points) if any(NAME in point for point in points) else None
+
+
+def settings_name(points: Sequence[Point]) -> str:
+    """The names of points, or their settings, joined."""
     return ",".join(_name(point, labels(point)) for point in points)
 
 

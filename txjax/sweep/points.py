@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.sweep.names import NAME, Point, joined_name
+from txjax.sweep.names import NAME, Point, joined_name, settings_name
 from txjax.types import UserError, near_misses
 
 METHODS = ("sobol", "halton", "latin", "random")
@@ -39,6 +39,8 @@ def grid(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
 def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
     """The first values of all axes, then the second ones, and so on. Axes are as in `grid`, all of one length.
 
+    A point is named by the first axes that tell the points apart.
+
     Raises:
       UserError: the lengths differ, or two axes set one path.
     """
@@ -46,7 +48,19 @@ def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
     if len({len(axis) for axis in points_by_axis}) > 1:
         lengths = ", ".join(f"{len(axis)} of {' '.join(axis[0])}" for axis in points_by_axis)
         raise UserError("sweep", "axes of one length in zip", lengths)
-    return [_join_points(points) for points in builtins.zip(*points_by_axis, strict=True)]
+    rows = list(builtins.zip(*points_by_axis, strict=True))
+    chosen = _axes_that_tell_apart(rows)
+    joined = [_join_points(points) for points in rows]
+    if chosen == len(points_by_axis):
+        return joined
+    return [point | {NAME: settings_name(points[:chosen])} for point, points in builtins.zip(joined, rows, strict=True)]
+
+
+def _axes_that_tell_apart(rows: Sequence[Sequence[Point]]) -> int:
+    """The number of first axes of zipped ones that tell the points apart: the others follow from them."""
+    count = len(rows[0]) if rows else 0
+    distinct = [len({settings_name(points[:number]) for points in rows}) for number in range(1, count + 1)]
+    return distinct.index(distinct[-1]) + 1 if distinct else 0
 
 
 def chain(*parts: Iterable[Point]) -> list[Point]:

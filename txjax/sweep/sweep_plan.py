@@ -11,7 +11,7 @@ from txjax.checkpoint import Store
 from txjax.experiment import with_default_eval_data
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
-from txjax.train.prepare import checked_layout
+from txjax.train.check import check
 from txjax.train.run.workdir import check_config
 from txjax.train.state.counting import flops_per_step
 from txjax.train.state.init_from import find_init_source
@@ -82,7 +82,7 @@ def _plan_point(run: Resolved, workdir: Path, costs: dict[str, int], here: bool 
         if not here:
             check_fields(experiment)
         elif not is_finished(workdir, experiment.num_steps):
-            layout = checked_layout(run.experiment)
+            layout = check(run.experiment)
             if not Store(workdir).steps():
                 find_init_source(experiment, layout)
             variables = layout.variables

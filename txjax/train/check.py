@@ -1,42 +1,87 @@
-"""Everything that can be wrong with an experiment and be known before its layout is traced. Read-only."""
+"""Everything that can be wrong with an experiment and be known before its data are opened. Read-only."""
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jax
-import numpy as np
 
+from txjax import sharding
 from txjax.checks import Checks, overlap
-from txjax.data import Dataset, Source, Tasks
-from txjax.data.dataset import Example
+from txjax.data import Dataset, Tasks
 from txjax.data.keys import check_spec
-from txjax.data.loading.index import sample_indices
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
+from txjax.nn import microbatch_of
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
+from txjax.train.check_scores import check_metric, check_scores, named_metrics
+from txjax.train.state.counting import forward_of
 from txjax.train.state.frozen_parts import check_frozen
 from txjax.train.state.shared_modules import check_shared_modules
-from txjax.train.state.state import batch_spec
+from txjax.train.state.state import Layout, batch_spec, build_layout, trace_model
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
 from txjax.user_code import user_code_errors
 
+# What the trace of the model reads: an error there leaves it out.
+FIELDS = "data model objective optimizer ema spikes mesh num_steps batch_size microbatches"
+TRACED = [f"config.{field}" for field in FIELDS.split()]
 
-def check(experiment: Experiment) -> None:
-    """Checks ranges, the mesh, data, the objective's keys, evaluations, trackers and the schedule.
+
+def check(experiment: Experiment) -> Layout:
+    """Checks everything that can be known before the data are opened, and traces the model for it: once.
+
+    Opening the data may prepare them, which takes long, so a mistake that is found without them comes first.
+
+    Returns:
+      The layout of the state and of a batch.
 
     Raises:
       UserError: for all mistakes that don't follow from others, see `checks.UserErrors`; each names the field, what was
         expected, what came, and what to do.
     """
+    with collect_errors(experiment) as checks:
+        layout = _check_trace(checks, _check_description(checks, experiment))
+    assert layout is not None, "a layout that is left out has an error"
+    return layout
+
+
+def check_description(experiment: Experiment) -> None:
+    """The part of `check` that traces no model.
+
+    Raises:
+      UserError: see `check`.
+    """
+    with collect_errors(experiment) as checks:
+        _check_description(checks, experiment)
+
+
+@contextlib.contextmanager
+def collect_errors(stated: Experiment) -> Iterator[Checks]:
+    """Yields checks of an experiment, and raises their errors at the end.
+
+    An evaluation's mistake that it has from the training data is left out.
+
+    Args:
+      stated: the experiment before it is resolved.
+    """
     checks = Checks()
+    with user_code_errors("config"):
+        yield checks
+    checks.errors = _without_inherited(checks.errors, stated)
+    checks.finish()
+
+
+def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
+    """Checks ranges, the mesh, data, the objective's keys, evaluations, trackers and the schedule.
+
+    Returns:
+      The experiment with the data of its evaluations filled in.
+    """
     checks.run(check_layout, experiment, jax.device_count())
-    if not all(
-        isinstance(part, kind) for part, kind in ((experiment.data, Dataset), (experiment.objective, Objective))
-    ):
+    if not (isinstance(experiment.data, Dataset) and isinstance(experiment.objective, Objective)):
         checks.finish()
     resolved = resolve(experiment, checks)
     objective = resolved.objective
@@ -47,29 +92,54 @@ def check(experiment: Experiment) -> None:
         _check_evaluation(checks, f"config.evals.{name}", evaluator, resolved)
     checks.run(languages_of, resolved)
     intervals = [f"config.evals.{name}.every_steps" for name in experiment.evals]
+    for field, metric in named_metrics(experiment):
+        checks.run(check_metric, field, metric, experiment.evals, needs=[field.rpartition(".")[0]])
     checks.run(_check_best, experiment, needs=["config.checkpoint", *intervals])
-    traced = ("config.data", "config.model", "config.objective", "config.optimizer")
-    checks.run(check_shared_modules, resolved, needs=traced)
-    checks.run(check_frozen, resolved, needs=traced)
     for tracker in resolved.trackers:
         checks.run(tracker.check)
     checks.run(resolved.optimizer.lr, resolved.num_steps, needs=("config.optimizer", "config.num_steps"))
-    checks.errors = _without_inherited(checks.errors, experiment)
-    checks.finish()
+    return resolved
+
+
+def _check_trace(checks: Checks, experiment: Experiment) -> Layout | None:
+    """Checks shapes, shardings, shared and frozen parameters, and the names of scores. None if there are errors."""
+    if any(map(checks.has_error, TRACED)):
+        return None
+    user_code = user_code_errors("config.model, config.objective")
+    with sharding.use_mesh(experiment.mesh) as mesh:
+        trace = checks.run(user_code(trace_model), experiment)
+        if trace is None:
+            return None
+        checks.run(check_shared_modules, experiment, trace)
+        checks.run(check_frozen, experiment, trace, needs=TRACED)
+        layout = checks.run(user_code(build_layout), experiment, mesh, trace, needs=TRACED)
+        if layout is not None:
+            checks.run(user_code(_check_model_state), experiment, layout)
+            scored = ["config.checkpoint", "config.stop", *(f"config.evals.{name}" for name in experiment.evals)]
+            checks.run(user_code(check_scores), experiment, layout.variables, needs=scored)
+    return layout
+
+
+def _check_model_state(experiment: Experiment, layout: Layout) -> None:
+    """Traces the forward pass of a model with state: its groups may not suit the batch."""
+    if layout.abstract.model_state:
+        batch = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
+        with microbatch_of(experiment.microbatches):
+            jax.eval_shape(forward_of(experiment), layout.variables["params"], layout.abstract.model_state, batch)
 
 
 def _check_objective(experiment: Experiment) -> None:
-    model, objective, data = experiment.model, experiment.objective, experiment.data
-    with _inside("config.objective", "objective"):
-        objective.check(model, data)
-    jax.eval_shape(lambda batch: objective.check_model(model, batch), batch_spec(data, 1))
+    objective = experiment.objective
+    with inside("config.objective", "objective"):
+        objective.check(experiment.model, experiment.data)
+    jax.eval_shape(lambda batch: objective.check_model(experiment.model, batch), batch_spec(experiment.data, 1))
 
 
 def _check_evaluation(checks: Checks, where: str, evaluator: Evaluator, experiment: Experiment) -> None:
     """Checks an evaluation's data, and if these and the training data are described, that it fits the run."""
     field = f"{where}.data"
     model, objective, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
-    with _inside(where, "eval"):
+    with inside(where, "eval"):
         needed = evaluator.required_keys(objective)
     _check_data(checks, field, evaluator.data, evaluator, needed)
     if _is_described(checks, field) and _is_described(checks, "config.data"):
@@ -81,7 +151,7 @@ def _check_fit(where: str, evaluator: Evaluator, model: Any, objective: Objectiv
     field = f"{where}.data"
     if isinstance(evaluator.data, Tasks):
         raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
-    with _inside(where, "eval"):
+    with inside(where, "eval"):
         check_vocab(model, evaluator.data, field)
         evaluator.check(model, objective, train)
 
@@ -101,52 +171,6 @@ def _without_inherited(errors: list[UserError], experiment: Experiment) -> list[
         return path.startswith("config.evals.") and path not in stated and path.rpartition(".")[2] in of_training
 
     return [error for error in errors if not is_inherited(error.field)]
-
-
-def open_all(data_sets: Sequence[tuple[str, Dataset]], stated: Experiment) -> list[Source]:
-    """The sources of data sets, as `open_data` opens them.
-
-    Args:
-      data_sets: each with its config field.
-      stated: the experiment before it is resolved.
-
-    Raises:
-      UserError: for every data set that can't be used, unless an evaluation's mistake is that of the training data.
-    """
-    checks = Checks()
-    sources = [checks.run(open_data, field, data) for field, data in data_sets]
-    checks.errors = _without_inherited(checks.errors, stated)
-    checks.finish()
-    return [source for source in sources if source is not None]
-
-
-def open_data(field: str, data: Dataset) -> Source:
-    """The source of a data set, of which some examples agree with its spec. `field` is the data set's config field.
-
-    Raises:
-      UserError: what `Dataset.open` finds, no example, one that can't be read, or one with other arrays.
-    """
-    with user_code_errors(field), _inside(field, "data"):
-        source = data.open()
-        if not len(source):
-            raise UserError("data", "at least one example", 0)
-        spec = {key: x for key, x in data.spec().items() if key != "id"}
-        for index in sample_indices(len(source)):
-            _compare(index, source.example(index, 0, np.random.default_rng(0)), spec)
-    return source
-
-
-def _compare(index: int, example: Example, spec: dict[str, jax.ShapeDtypeStruct]) -> None:
-    """Compares an example with the spec of its data set."""
-    where = f"example {index}"
-    if set(spec) != set(example):
-        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
-        raise UserError("data", expected, f"{where} with {', '.join(sorted(example))}")
-    for key, x in spec.items():
-        array = np.asarray(example[key])
-        if (array.shape, array.dtype) != (x.shape, x.dtype):
-            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
-            raise UserError("data", expected, f"{array.dtype}{list(array.shape)}", hint=where)
 
 
 def _check_names(experiment: Experiment) -> None:
@@ -199,16 +223,12 @@ def _check_batch(field: str, size: int, experiment: Experiment, num_devices: int
         cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
         raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
     if stages > 1 and size % (rows := parts * copies // stages):
-        raise UserError(
-            field,
-            f"a multiple of model.stack.microbatches = {parts} times the {copies // stages} parts of the batch "
-            f"inside the pipeline = {rows}",
-            size,
-        )
+        inner = f"the {copies // stages} parts of the batch inside the pipeline"
+        raise UserError(field, f"a multiple of model.stack.microbatches = {parts} times {inner} = {rows}", size)
 
 
 @contextlib.contextmanager
-def _inside(place: str, root: str) -> Iterator[None]:
+def inside(place: str, root: str) -> Iterator[None]:
     """Errors inside name a component's fields by its place in the config."""
     try:
         yield
@@ -224,38 +244,27 @@ def _check_data(checks: Checks, field: str, data: Dataset, asker: Any, needed: t
 
 
 def _check_settings(field: str, data: Dataset) -> None:
-    with _inside(field, "data"):
+    with inside(field, "data"):
         data.check()
         check_spec(type(data).__name__, data.spec(), data.keys())
 
 
 def _check_keys(field: str, data: Dataset, asker: Any, needed: tuple[str, ...]) -> None:
-    with _inside(field, "data"):
+    with inside(field, "data"):
         spec = data.spec()
     if missing := missing_keys(needed, spec):
-        raise UserError(
-            field,
-            f"examples with {', '.join(needed)} ({type(asker).__name__} asks for them)",
-            f"{type(data).__name__} with {', '.join(spec)}",
-            near_misses(missing[0], spec),
-        )
+        expected = f"examples with {', '.join(needed)} ({type(asker).__name__} asks for them)"
+        got = f"{type(data).__name__} with {', '.join(spec)}"
+        raise UserError(field, expected, got, near_misses(missing[0], spec))
 
 
 def _check_best(experiment: Experiment) -> None:
     best = experiment.checkpoint.best
     if best is None:
         return
-    kind, _, rest = best.partition("/")
-    name, _, metric = rest.partition("/")
-    choices = [f"eval/{name}/loss" for name in experiment.evals]
-    if kind != "eval" or name not in experiment.evals or not metric:
-        raise UserError(
-            "config.checkpoint.best", "a metric of an evaluation", best, near_misses(best, choices) or choices
-        )
-    if experiment.checkpoint.every_steps % experiment.evals[name].every_steps:
-        raise UserError(
-            "config.checkpoint.every_steps",
-            f"a multiple of config.evals.{name}.every_steps = {experiment.evals[name].every_steps}",
-            experiment.checkpoint.every_steps,
-            hint="checkpoint.best needs the score of every step that is saved",
-        )
+    name = best.split("/")[1]
+    every_steps = experiment.evals[name].every_steps
+    if experiment.checkpoint.every_steps % every_steps:
+        expected = f"a multiple of config.evals.{name}.every_steps = {every_steps}"
+        hint = "checkpoint.best needs the score of every step that is saved"
+        raise UserError("config.checkpoint.every_steps", expected, experiment.checkpoint.every_steps, hint=hint)

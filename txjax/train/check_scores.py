@@ -4,11 +4,30 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 
+from txjax.eval import Evaluator
 from txjax.experiment import Experiment
 from txjax.train.state.state import batch_spec
 from txjax.types import PyTree, UserError, near_misses
 
-Computed = Mapping[str, Sequence[str]]
+
+def named_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """The fields that name metrics of evaluations, and the metrics."""
+    if experiment.checkpoint.best is not None:
+        yield "config.checkpoint.best", experiment.checkpoint.best
+    if experiment.stop is not None:
+        yield "config.stop.metric", experiment.stop.metric
+
+
+def check_metric(field: str, metric: str, evals: Mapping[str, Evaluator]) -> None:
+    """Checks that a metric is `eval/NAME/SCORE` of an evaluation.
+
+    Raises:
+      UserError: there is no such evaluation; with near misses.
+    """
+    kind, name, score = _parts(metric)
+    if kind != "eval" or name not in evals or not score:
+        choices = [f"eval/{name}/loss" for name in evals]
+        raise UserError(field, "a metric of an evaluation", metric, near_misses(metric, choices) or choices)
 
 
 def check_scores(
@@ -22,14 +41,10 @@ def check_scores(
         None, all evaluations, of which none was computed yet.
 
     Raises:
-      UserError: no evaluation has the score; with near misses.
+      UserError: the evaluation has no such score; with near misses.
     """
-    for field, metric in _named(experiment):
-        kind, _, rest = metric.partition("/")
-        name, _, score = rest.partition("/")
-        if kind != "eval" or name not in experiment.evals or not score:
-            choices = [f"eval/{name}/loss" for name in experiment.evals]
-            raise UserError(field, "a metric of an evaluation", metric, near_misses(metric, choices) or choices)
+    for field, metric in named_metrics(experiment):
+        _, name, score = _parts(metric)
         scores = None if computed is None else computed.get(name, ())
         if scores is not None and (not scores or score in scores):
             continue
@@ -39,16 +54,16 @@ def check_scores(
             raise UserError(field, f"a score of config.evals.{name}", metric, near)
 
 
+def _parts(metric: str) -> tuple[str, str, str]:
+    """The kind, the evaluation and the score of `eval/NAME/SCORE`; "" for what isn't there."""
+    kind, _, rest = metric.partition("/")
+    name, _, score = rest.partition("/")
+    return kind, name, score
+
+
 def _declared(experiment: Experiment, name: str, variables: PyTree) -> tuple[str, ...]:
     evaluator = experiment.evals[name]
     model, objective, _ = evaluator.part(experiment.model, experiment.objective, experiment.data)
     batch = batch_spec(evaluator.data, evaluator.batch_size or experiment.batch_size)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
         return evaluator.score_names(model, objective, variables, batch)
-
-
-def _named(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    if experiment.checkpoint.best is not None:
-        yield "config.checkpoint.best", experiment.checkpoint.best
-    if experiment.stop is not None:
-        yield "config.stop.metric", experiment.stop.metric

@@ -55,5 +55,6 @@ class Compilations:
             yield None
             done = self.compiled[shapes] = work(self.experiment, self.layout, batch, self.flops_per_step)
             jax.block_until_ready(trainer.state)
-        which, seconds = f" of {done.tokens} tokens" if done.tokens else "", time.perf_counter() - begun
+        which = f" of {done.tokens} tokens" if done.tokens else ""
+        seconds = time.perf_counter() - begun
         log.info("first step%s after %.1f s (compilation included)", which, seconds)

@@ -77,9 +77,11 @@ class Dropped(NamedTuple):
         if self.weightless:
             return NothingToLearn(f"{self.what}, {self.in_a_row} updates in a row were dropped; {kept}. {self.advice}")
         if spike:
-            why, more = f"is a spike, {self.in_a_row} in a row", "raise spikes.factor"
+            why = f"is a spike, {self.in_a_row} in a row"
+            more = "raise spikes.factor"
         else:
-            why, more = "is not finite", "drop such updates with --config.on_nonfinite=skip"
+            why = "is not finite"
+            more = "drop such updates with --config.on_nonfinite=skip"
         return NotFinite(f"{self.what} {why}; {kept}; {self.batch}. {self.advice}, or {more}")
 
     @property

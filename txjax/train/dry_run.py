@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from txjax import backend, sharding
+from txjax import sharding
 from txjax.experiment import Experiment
 from txjax.train.prepare import prepare
-from txjax.train.run.workdir import check_resume, valid_path
+from txjax.train.run.workdir import valid_path
+from txjax.train.session import compare_workdir
 from txjax.train.trainer import Trainer
 
 
@@ -18,11 +19,9 @@ def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bo
     Raises:
       UserError: what `train` would raise.
     """
-    path = valid_path(workdir)
-    backend.prepare()
-    (run,) = prepare([experiment], [path])
+    run = prepare(experiment, valid_path(workdir), allow_config_change)
     with sharding.use_mesh(run.experiment.mesh):
-        Trainer(run).trace()
-    check_resume(path, run.experiment, run.layout.abstract, run.fingerprints, allow_config_change)
+        Trainer(run)
+    compare_workdir(run)
     examples = ", ".join(f"{name} {len(source):,}" for name, source in {"train": run.source, **run.evals}.items())
     return f"config OK: {run.layout.parameters:,} parameters; examples: {examples}"

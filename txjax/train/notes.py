@@ -1,10 +1,12 @@
-"""What a run notes in its workdir at each start: its config, and what runs it on which data."""
+"""What a run notes at each start, in its log and in its workdir: its setup, its config, what runs it on which data."""
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from txjax import backend, tree
+from txjax import backend, distributed, tree
+from txjax.data.loading.default_eval_data import differences
+from txjax.log import setup_logging
 from txjax.train.prepare import Run
 from txjax.train.run.workdir import write_config, write_manifest
 from txjax.types import UserError
@@ -12,15 +14,32 @@ from txjax.types import UserError
 log = logging.getLogger("txjax")
 
 
-def write_notes(run: Run, costs: Mapping[str, int], start: int) -> None:
-    """Writes `config.json` and `manifest.json`. Warns where the learning rate jumps, since the config was changed.
+def begin_log(runs: Sequence[Run]) -> None:
+    """Sends messages to the workdirs: at first how the backend is set up, and how data of evaluations differ."""
+    workdirs = [run.workdir for run in runs]
+    setup_logging(workdirs[0], distributed.process_index(), workdirs[1:])
+    for note in runs[0].notes:
+        log.debug(note)
+    experiment = runs[0].experiment
+    for name, evaluator in experiment.evals.items():
+        for difference in differences(evaluator.data, evaluator.trained_on(experiment.data)):
+            log.info("eval/%s reads %s", name, difference)
+
+
+def write_notes(runs: Sequence[Run], costs: Mapping[str, int], start: int) -> None:
+    """Writes `config.json` and `manifest.json` of runs. Warns where the learning rate jumps after a change of config.
 
     Args:
       costs: of a step, by name, as `counting.step_costs` returns them.
-      start: the step that the run resumes from; 0 if it is a new one.
+      start: the step that they resume from; 0 if they are new.
     """
-    if 0 < start < run.experiment.num_steps:
-        _warn_of_jump(run, start)
+    for run in runs:
+        if 0 < start < run.experiment.num_steps:
+            _warn_of_jump(run, start)
+        _write_notes(run, costs)
+
+
+def _write_notes(run: Run, costs: Mapping[str, int]) -> None:
     counts = {**costs, "tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // run.experiment.batch_size}
     origins = run.init_source.facts if run.init_source else None
     write_config(run.workdir, run.experiment)
@@ -36,7 +55,8 @@ def _warn_of_jump(run: Run, start: int) -> None:
         fields = ("optimizer", "num_steps")
         if [stored[name] for name in fields] == [tree.to_json(getattr(run.experiment, name)) for name in fields]:
             return
-        before, now = tree.from_json(stored["optimizer"]).lr(stored["num_steps"]), run.experiment.optimizer.lr(steps)
+        before = tree.from_json(stored["optimizer"]).lr(stored["num_steps"])
+        now = run.experiment.optimizer.lr(steps)
         rates = [f"{float(schedule(start)):.4g}" for schedule in (before, now)]
         if rates[0] != rates[1]:
             change = "" if stored["num_steps"] == steps else f" (num_steps {stored['num_steps']:,} -> {steps:,})"

@@ -1,26 +1,20 @@
-"""Prepares a run: checks its config, builds its layout, reads one example of its data. Writes no workdir."""
+"""Prepares a run: checks its config, traces its layout, opens its data. Writes no workdir."""
 
 import dataclasses
-import json
-from collections.abc import Sequence
+import time
 from pathlib import Path
 
-import jax
-
-from txjax import distributed, sharding, tree
+from txjax import backend, distributed, sharding
 from txjax.checkpoint import Store
 from txjax.data import Source
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, with_default_eval_data
-from txjax.nn import microbatch_of
-from txjax.train.check import check, open_all
-from txjax.train.check_scores import check_scores
-from txjax.train.state.counting import forward_of
+from txjax.train.check import check
+from txjax.train.open_data import open_all
 from txjax.train.state.init_from import InitSource, find_init_source
-from txjax.train.state.state import Layout, batch_spec, build_layout
+from txjax.train.state.state import Layout
 from txjax.types import RunError
-from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
@@ -37,6 +31,9 @@ class Run:
       source: the training data.
       evals: the data of the evaluations, by name.
       fingerprints: of all data, by name.
+      allow_config_change: whether it may resume with a config that differs from the workdir's.
+      begun: when its preparation began, by `time.monotonic()`.
+      notes: how the backend is set up, for the log.
     """
 
     experiment: Experiment
@@ -46,54 +43,44 @@ class Run:
     source: Source
     evals: dict[str, Source]
     fingerprints: dict[str, str]
+    allow_config_change: bool
+    begun: float
+    notes: list[str]
 
 
-def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list[Run]:
-    """Checks experiments that train together (or one), and opens their data, which may prepare them in the cache.
-
-    What can differ between experiments that train together is checked by `population`; the rest is the first one's.
+def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = False) -> Run:
+    """Checks an experiment and opens its data, which may prepare them in the cache.
 
     Raises:
       UserError: for all mistakes that don't follow from others; see `check` and `open_all`.
       RunError: this process has other data than process 0.
     """
-    experiments = [in_steps(experiment) for experiment in experiments]
-    layout = checked_layout(experiments[0])
-    stated, experiments = experiments[0], [with_default_eval_data(experiment) for experiment in experiments]
-    resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
-    first = experiments[0]
-    with sharding.use_mesh(first.mesh):
-        init_source = None if resuming else find_init_source(first, layout)
-    written = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
-    different = {text: experiments[written.index(text)].data for text in dict.fromkeys(written)}
-    data_sets = [("config.data", data) for data in different.values()]
-    data_sets += [(f"config.evals.{name}.data", evaluator.data) for name, evaluator in first.evals.items()]
-    opened = open_all(data_sets, stated)
-    sources = dict(zip(different, opened, strict=False))
-    evals = dict(zip(first.evals, opened[len(sources) :], strict=True))
-    tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
-    runs = []
-    for experiment, workdir, text in zip(experiments, workdirs, written, strict=True):
-        fingerprints = {"train": sources[text].fingerprint} | tested
-        _compare_data(fingerprints)
-        runs.append(Run(experiment, workdir, layout, init_source, sources[text], evals, fingerprints))
-    return runs
-
-
-def checked_layout(experiment: Experiment) -> Layout:
-    """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
-    with user_code_errors("config"):
-        check(experiment)
-    experiment = with_default_eval_data(experiment)
-    with sharding.use_mesh(experiment.mesh) as mesh, user_code_errors("config.model, config.objective"):
-        layout = build_layout(experiment, mesh)
-        if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
-            spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
-            params, others = layout.variables["params"], layout.abstract.model_state
-            with microbatch_of(experiment.microbatches):
-                jax.eval_shape(forward_of(experiment), params, others, spec)
-        check_scores(experiment, layout.variables)
-        return layout
+    begun = time.monotonic()
+    notes = backend.prepare()
+    stated = in_steps(experiment)
+    layout = check(stated)
+    experiment = with_default_eval_data(stated)
+    resuming = on_primary("the start", lambda: bool(Store(workdir).steps()))
+    with sharding.use_mesh(experiment.mesh):
+        init_source = None if resuming else find_init_source(experiment, layout)
+    data_sets = [("config.data", experiment.data)]
+    data_sets += [(f"config.evals.{name}.data", evaluator.data) for name, evaluator in experiment.evals.items()]
+    source, *tested = open_all(data_sets, stated)
+    evals = dict(zip(experiment.evals, tested, strict=True))
+    fingerprints = {"train": source.fingerprint} | {f"eval/{name}": x.fingerprint for name, x in evals.items()}
+    _compare_data(fingerprints)
+    return Run(
+        experiment=experiment,
+        workdir=workdir,
+        layout=layout,
+        init_source=init_source,
+        source=source,
+        evals=evals,
+        fingerprints=fingerprints,
+        allow_config_change=allow_config_change,
+        begun=begun,
+        notes=notes,
+    )
 
 
 def _compare_data(fingerprints: dict[str, str]) -> None:

@@ -29,7 +29,8 @@ class RunRecorder(RowRecorder):
         logged = start - bool(self.row)
         if self.store.passed_over:
             backup_log(self.workdir, max(self.store.passed_over))
-        trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
+        trackers = self.experiment.trackers
+        num_steps = self.experiment.num_steps
         self.log = Log(self.workdir, trackers, num_steps, logged, distributed.process_index(), shown, known.get("log"))
         if stop := self.experiment.stop:
             self._evaluated = distributed.on_primary("the scores", lambda: stop.rows(read_metrics(self.workdir)))
@@ -73,6 +74,7 @@ class RunRecorder(RowRecorder):
             step = self.row["step"]
             self.write_row(more)
             self.log.sync()
-            scores, extent = self.scores_at(step), self.log.extent()
+            scores = self.scores_at(step)
+            extent = self.log.extent()
             facts = {"metrics": scores, "seconds": dict(seconds), "log": extent, "row": {}}
             self.store.add(step, facts | {"stopped": self.stop_reason()})

@@ -16,11 +16,13 @@ class Runs(Protocol):
 
     Attributes:
       interval: the metrics since the last row.
+      pending: the step that was started and is not logged yet.
       batch_rows: the numbers of the rows of a batch that this process holds.
     """
 
     experiment: Any
     interval: Interval
+    pending: Pending | None
     throughput: Throughput
     batch_rows: tuple[int, ...]
 
@@ -29,9 +31,22 @@ class Runs(Protocol):
     def batch_of(self, batch: dict[str, Any], run: Index) -> dict[str, Any]: ...
 
 
-def read_rows(runs: Runs, pending: Pending, due: bool) -> None:
-    """Reads the rows of a step, of all runs if these are due, and of those whose update was dropped."""
-    step, metrics, interval = pending.step, pending.metrics, runs.interval
+def read_rows(runs: Runs, evaluated: bool = False) -> None:
+    """Reads the rows of the pending step: of all runs if these are due, and of those whose update was dropped.
+
+    Args:
+      evaluated: the step is evaluated, so that its rows are due.
+    """
+    pending = runs.pending
+    runs.pending = None
+    if pending is None:
+        return
+    if pending.work is not None:
+        runs.throughput.count(pending.work)
+    step = pending.step
+    metrics = pending.metrics
+    interval = runs.interval
+    due = evaluated or step % runs.experiment.log_every_steps == 0 or step == runs.experiment.num_steps
     interval.add(metrics["sums"])
     skipped = jax.device_get(metrics["skipped"])
     logged = [(i, recorder) for i, recorder in runs.members() if due or skipped[i][0]]

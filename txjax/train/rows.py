@@ -84,13 +84,15 @@ class RowRecorder:
     def drop(self, dropped: Dropped) -> None:
         """Warns of the update of the newest row, which was dropped; the run fails if it may not continue."""
         dropped.warn(self.name)
-        self.failure, self._last_dropped = dropped.failure(self.experiment), dropped
+        self.failure = dropped.failure(self.experiment)
+        self._last_dropped = dropped
         if self.failure is not None:
             self.write_row({})
 
     def finish(self, step: int, skipped: int) -> None:
         """Called at the last step: says why it is not `num_steps`. The run fails if all its updates were dropped."""
-        reason, num_steps = self.stop_reason(), self.experiment.num_steps
+        reason = self.stop_reason()
+        num_steps = self.experiment.num_steps
         if reason and step < num_steps:
             log.info("stopped at step %s of %s: %s", f"{step:,}", f"{num_steps:,}", reason)
         if step and skipped >= step and self.failure is None:
@@ -98,7 +100,8 @@ class RowRecorder:
 
     def write_row(self, more: Mapping[str, float]) -> bool:
         """Writes the row that was read, if there is one, with the scores of its step. Returns whether there was one."""
-        row, self.row = self.row, {}
+        row = self.row
+        self.row = {}
         if row:
             step = row.pop("step")
             self.log.write(step, {**row, **self.scores_at(step), **more})

@@ -56,24 +56,24 @@ def evaluator(
     """
     programs = {} if programs is None else programs
     started = {}
-    for name, each in experiment.evals.items():
-        model, objective, train = each.part(experiment.model, experiment.objective, experiment.data)
+    for name, evaluation in experiment.evals.items():
+        model, objective, train = evaluation.part(experiment.model, experiment.objective, experiment.data)
         context = Context(
             name=name,
-            evaluator=each,
+            evaluator=evaluation,
             model=model,
             objective=objective,
             seed=experiment.seed,
             train=train,
-            source=each.data.open() if sources is None else sources[name],
-            batch_size=each.batch_size or experiment.batch_size,
+            source=evaluation.data.open() if sources is None else sources[name],
+            batch_size=evaluation.batch_size or experiment.batch_size,
             sharding=sharding,
             folder=folder,
             programs=programs,
             results=results,
         )
         with user_code_errors(f"config.evals.{name}"):
-            started[name] = each.start(context)
+            started[name] = evaluation.start(context)
     return Evaluations(started)
 
 

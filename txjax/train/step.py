@@ -34,8 +34,12 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     Metrics: `loss`, `grad_norm` and `lr` of this step, scalars; `skipped`, int32 [2]; `sums`, a `Mean` for each term
     of the loss and each metric of the objective (`named_sums`).
     """
-    model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
-    schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
+    model = experiment.model
+    objective = experiment.objective
+    parts = experiment.microbatches
+    schedule = experiment.optimizer.lr(experiment.num_steps)
+    ema = experiment.ema
+    spikes = experiment.spikes
     shardings = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, Any]]:
@@ -48,46 +52,47 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         def loss(
             params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None
         ) -> tuple[jax.Array, ObjectiveOutput]:
-            seen = objective_output(params, model_state, batch)
+            output = objective_output(params, model_state, batch)
             if counts is None:
-                return total(seen.losses), seen
-            whole = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}  # this is a part of it
-            return total(whole), seen
+                return total(output.losses), output
+            # This batch is a part of the one that is counted.
+            whole = {name: Mean(mean.total, counts[name]) for name, mean in output.losses.items()}
+            return total(whole), output
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
             # Counts don't depend on parameters, so the compiler drops the model from this call.
             return {k: m.count for k, m in objective_output(state.params, state.model_state, batch).losses.items()}
 
         if parts == 1:
-            grads, seen = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
+            grads, output = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
         else:
             objective_output = jax.jit(
                 objective_output, inline=True
             )  # the model is traced once: for counts, shapes and the gradient
             with microbatch_of(parts):
-                grads, seen = accumulate(
+                grads, output = accumulate(
                     loss, counts_of, state.params, state.model_state, split_microbatches(batch, parts)
                 )
 
         grad_norm = optax.tree.norm(grads)
-        loss_value = total(seen.losses)
+        loss_value = total(output.losses)
         old_opt_state = backend.fetch(state.opt_state, shardings)
-        good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm) & jnp.isfinite(optax.tree.norm(seen.model_state))
+        good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm) & jnp.isfinite(optax.tree.norm(output.model_state))
         good &= True if spikes is None else ~spikes.is_spike(old_opt_state, grad_norm)
-        good &= jnp.stack([mean.count for mean in seen.losses.values()]).any()
+        good &= jnp.stack([mean.count for mean in output.losses.values()]).any()
         updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         done = state.step - state.skipped[1]
         average = {} if ema is None else ema.update(state.ema, params, done + 1)
         params, opt_state, model_state, average = jax.tree.map(
             lambda new, old: jnp.where(good, new, old),
-            (params, opt_state, seen.model_state, average),
+            (params, opt_state, output.model_state, average),
             (state.params, old_opt_state, state.model_state, state.ema),
         )
         opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
-        metrics |= {"skipped": skipped, "sums": named_sums((seen.losses, seen.metrics))}
+        metrics |= {"skipped": skipped, "sums": named_sums((output.losses, output.metrics))}
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
         return new, metrics
 

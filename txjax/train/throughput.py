@@ -73,8 +73,11 @@ class Throughput:
         self.reset()
 
     def reset(self) -> None:
-        self.started, self.waited = time.perf_counter(), 0.0
-        self.steps, self.tokens, self.flops = 0, 0, 0
+        self.started = time.perf_counter()
+        self.waited = 0.0
+        self.steps = 0
+        self.tokens = 0
+        self.flops = 0
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -93,7 +96,9 @@ class Throughput:
 
     def count(self, done: Work) -> None:
         """A step is done that was not left out."""
-        self.steps, self.tokens, self.flops = self.steps + 1, self.tokens + done.tokens, self.flops + done.flops
+        self.steps = self.steps + 1
+        self.tokens = self.tokens + done.tokens
+        self.flops = self.flops + done.flops
 
     def read(self, batch_size: int) -> dict[str, float]:
         """The numbers of a row, and starts anew; {} where no step was counted, whose time the next row has."""

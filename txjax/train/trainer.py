@@ -2,31 +2,32 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import jax
 import numpy as np
 
-from txjax import distributed
-from txjax.data import Limits, train_batches
+from txjax import distributed, sharding
+from txjax.data import Limits, Source, train_batches
 from txjax.experiment import Experiment
 from txjax.train.compilations import Compilations
 from txjax.train.interval import Index, Interval
-from txjax.train.prepare import Run
+from txjax.train.notes import begin_log, write_notes
+from txjax.train.prepare import Run, prepare
 from txjax.train.recorder import RunRecorder
 from txjax.train.row_reader import read_rows
-from txjax.train.run.earlier_run import keep_earlier_run
 from txjax.train.run.goodput import Goodput
 from txjax.train.run.preemption import EXIT_CODE, Preemption
 from txjax.train.run.profile import Profile, Steps
 from txjax.train.run.watchdog import Watchdog
+from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluator, shard_batch
-from txjax.train.session import session
-from txjax.train.state.init_from import InitSource
+from txjax.train.session import begin_workdirs, joint_workdir, session
+from txjax.train.state.counting import step_costs
 from txjax.train.state.state import batch_spec, model_variables
-from txjax.train.step import jit_step
+from txjax.train.step import Step, jit_step
 from txjax.train.throughput import Pending, Throughput
 from txjax.types import Batch, RunError
 from txjax.user_code import user_code_errors
@@ -55,15 +56,20 @@ def train(
     Raises:
       UserError: whatever can be known to be wrong before the first compile. NotFinite: see `Experiment.on_nonfinite`.
     """
-    with session([experiment], [workdir], lambda runs: Trainer(runs[0]), allow_config_change) as trainer:
-        exit_code = trainer.train(until, profiled)
+    path = valid_path(workdir).resolve()
+    with joint_workdir(path):
+        run = prepare(experiment, path, allow_config_change)
+        with sharding.use_mesh(run.experiment.mesh), Trainer(run) as trainer:
+            exit_code = trainer.train(until, profiled)
     if trainer.recorder.failure is not None:
         raise trainer.recorder.failure
     return exit_code
 
 
 class Trainer:
-    """Trains one run. (`population.Population` trains several in one program: it overrides what each run has.)
+    """Trains one run (`Population` several in one program), inside of the mesh of its experiment.
+
+    `with Trainer(run) as trainer: trainer.train()`.
 
     Attributes:
       train_step: (state, batch) -> (state, metrics), compiled; the old state's memory is reused.
@@ -72,37 +78,50 @@ class Trainer:
     """
 
     state: Any
+    pending: Pending | None = None
 
     def __init__(self, run: Run):
-        """Builds the compiled step and the evaluations. Writes nothing."""
+        """Builds and traces the step and the evaluations. Writes nothing: own code may still be refused."""
         self.run = run
+        self.runs = [run]
         self.experiment = run.experiment
         self.layout = run.layout
-        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, Any]]] = jit_step(run.experiment, run.layout)
+        self.train_step: Step = jit_step(run.experiment, run.layout)
         self.recorder = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
         self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
+        self.trace(self.train_step)  # the compiled step has this trace, and needs no other
 
-    def trace(self) -> None:
+    def trace(self, step: Step) -> None:
         """Traces the step and the evaluations: errors of own code come before anything is compiled or written."""
         batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
         with user_code_errors("config.model, config.objective"):
-            jax.eval_shape(self.traced_step(), self.layout.abstract, batch)
+            jax.eval_shape(step, self.layout.abstract, batch)
         self.recorder.eval_fn.trace(model_variables(self.layout.abstract))
 
-    def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
-        """Restores the newest good checkpoint, or creates the state; opens the log."""
-        self.preemption = preemption
-        self.watchdog = watchdog
-        self.goodput = goodput
-        with watchdog.patient("beginning"):
-            self.start, seconds = self._restore_or_create()
-        self.recorder.open(self.start)
-        if distributed.is_primary():
-            goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
-        self.throughput = Throughput(goodput)
-        self.compilations = Compilations(self.experiment, self.layout, flops_per_step, self.throughput)
-        self.pending: Pending | None = None
+    def __enter__(self) -> Self:
+        """Locks the workdirs; restores the newest good checkpoint, or creates the state; opens the log."""
+        with contextlib.ExitStack() as stack:
+            for run in self.runs:
+                stack.enter_context(session(run))
+            # From here on the workdirs are written.
+            self.preemption = stack.enter_context(Preemption())
+            begin_log(self.runs)
+            costs = step_costs(self.experiment, self.layout)
+            self.watchdog = stack.enter_context(Watchdog(self.run.workdir, self.experiment.step_timeout_seconds))
+            self.goodput = Goodput(self.run.begun)
+            self.throughput = Throughput(self.goodput)
+            self.compilations = Compilations(self.experiment, self.layout, costs["flops_per_step"], self.throughput)
+            with self.watchdog.patient("beginning"):
+                self.start, seconds = self._restore_or_create()
+            self.recorder.open(self.start)
+            stack.push(self._close)
+            if distributed.is_primary():
+                self.goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
+            # Now that the state is there: a refused start leaves the notes of the run before.
+            distributed.on_primary("the notes of the run", lambda: write_notes(self.runs, costs, self.start))
+            self._exit_stack = stack.pop_all()
+        return self
 
     def train(self, until: int | None = None, profiled: Steps | None = None) -> int:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
@@ -121,7 +140,8 @@ class Trainer:
                 with self.compilations.step(self, self.batch_of(host_batch, 0)) as work:
                     self.state, metrics = self.train_step(self.state, batch)
                 profile.after(step, metrics)
-                self._log_previous_step()
+                read_rows(self)  # of the step before, now that this one keeps the devices busy
+                self._write_row()
                 self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
                 due, saved = self._due(step), step % experiment.checkpoint.every_steps == 0 or step in (end, until)
                 if saved:
@@ -141,32 +161,27 @@ class Trainer:
 
     # What several runs override
 
-    def traced_step(self) -> Callable[[Any, Batch], tuple[Any, dict[str, Any]]]:
-        """The step as it is traced before the run begins: the compiled one has this trace, and needs no other."""
-        return self.train_step
-
     def restore(self) -> dict[str, Any] | None:
         """Restores the newest good checkpoint. Returns its record; None if nothing was ever saved."""
-        restored = self.recorder.store.restore(self.layout.abstract)
-        if restored is None:
-            return None
-        self.state, record = restored
+        self.state, record = self.recorder.store.restore(self.layout.abstract) or (None, None)
         return record
 
-    def create(self, init_source: InitSource | None) -> None:
+    def create(self) -> None:
         """Creates the state of step 0: drawn from the seed, or with the parameters of another run."""
-        if init_source is None:
-            self.state = self.layout.create(self.experiment.seed)
-        else:
-            self.state = init_source.begin(self.experiment, self.layout)
+        origin, experiment = self.run.init_source, self.experiment
+        self.state = origin.begin(experiment, self.layout) if origin else self.layout.create(experiment.seed)
 
     def batches(self) -> Generator[HostBatch]:
         """Batches without end, from the next step on: the rows that this process holds."""
+        return self.read_batches(self.run.source, self.experiment.seed)
+
+    def read_batches(self, source: Source, seed: int) -> Generator[HostBatch]:
+        """`batches` of a source, in the order of a seed."""
         experiment = self.experiment
         return train_batches(
-            self.run.source,
+            source,
             batch_size=experiment.batch_size,
-            seed=experiment.seed,
+            seed=seed,
             start_step=self.start,
             rows=self.batch_rows,
             limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
@@ -203,12 +218,9 @@ class Trainer:
         if record is not None:
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
-        init_source = self.run.init_source
-        self.create(init_source)
-        for workdir in self.recorder.workdirs if distributed.is_primary() else ():
-            keep_earlier_run(workdir)
-            if init_source is not None:
-                init_source.show(workdir)
+        self.create()
+        if distributed.is_primary():
+            begin_workdirs(self.runs)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return 0, {}
 
@@ -229,20 +241,6 @@ class Trainer:
         with self.throughput.paused(kind), self.watchdog.patient(what), self.recorder.log.busy(what):
             yield
 
-    def _log_previous_step(self) -> None:
-        """Logs the last step, now that the next one keeps the devices busy."""
-        self._read_row()
-        self._write_row()
-
-    def _read_row(self, evaluated: bool = False) -> None:
-        pending, self.pending = self.pending, None
-        if pending is None:
-            return
-        if pending.work is not None:
-            self.throughput.count(pending.work)
-        due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
-        read_rows(self, pending, due or evaluated)
-
     def _write_row(self, more: dict[str, float] | None = None) -> None:
         if self.recorder.write_row(more or {}):
             self.goodput.write_if_due()
@@ -254,7 +252,7 @@ class Trainer:
 
     def _evaluate(self, step: int, due: list[str], saved: bool) -> None:
         """Evaluates a step and writes its row: the one that the record of a saved step has."""
-        self._read_row(evaluated=True)
+        read_rows(self, evaluated=True)
         for name in sorted(self.experiment.evals, key=lambda name: name not in due):
             wanted = name in due or self.recorder.stop_reason()  # a step that has become the last one has all scores
             if wanted and self.recorder.failure is None:
@@ -266,7 +264,7 @@ class Trainer:
 
     def _save(self, step: int, due: list[str]) -> None:
         """Starts the save of a step. Its rows are logged before; one that waits for evaluations is in the record."""
-        self._read_row(evaluated=bool(due))
+        read_rows(self, evaluated=bool(due))
         if not due:
             self._write_row(self.goodput.row())
         if self.recorder.failure is None:
@@ -286,10 +284,11 @@ class Trainer:
             recorder.finish(step, int(jax.device_get(self.state.skipped)[i][1]))
         return RunError.code if self.recorder.failure else 0
 
-    def __enter__(self) -> Self:
-        return self
+    def __exit__(self, *error: Any) -> None:
+        self._exit_stack.__exit__(*error)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def _close(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Finishes the saves under way, and closes the log."""
         try:
             # After an error the other processes, which a save waits for, may be gone.
             if kind is None or not distributed.is_multiprocess():

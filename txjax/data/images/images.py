@@ -49,7 +49,7 @@ class Images(TFDSDataset):
     classes: int | None = config_field(None, at_least=1)
     image_feature: str = describing_field("image")
     label_feature: str = describing_field("label")
-    label: ComputedLabel | None = None
+    label: ComputedLabel | None = describing_field(None)
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
     mean: tuple[float, ...] = describing_field((0.5,))
     std: tuple[float, ...] = describing_field((0.5,))
@@ -92,7 +92,7 @@ class Images(TFDSDataset):
     def class_names(self) -> tuple[str, ...]:
         if self.label is not None:
             features = records.check(self.name, self.split, self.data_dir)
-            return tuple(str(number) for number in range(self._classes(features)))
+            return self.label.class_names(features)
         return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
 
     def open(self) -> Source:
@@ -109,7 +109,9 @@ class ImageSource:
         self._images = images
         self._feature = images.label_feature if images.label is None else images.label.feature
         where = images.name, images.split, images.data_dir
-        self._classes = images._classes(records.check(*where))
+        features = records.check(*where)
+        self._classes = images._classes(features)
+        self._label_of = int if images.label is None else images.label.function(features)
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
         self._normalised = Normaliser(images.mean, images.std, *images.shape[1:])
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
@@ -176,8 +178,7 @@ class ImageSource:
 
     def _label(self, number: int, record: Example) -> int:
         """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""
-        value, compute = record[self._feature], self._images.label
-        label = int(value) if compute is None else compute(value)
+        label = self._label_of(record[self._feature])
         if not -1 <= label < self._classes:
             expected = f"labels from 0 to {self._classes - 1} in {self._records.name}, or -1 for none"
             raise UserError("data.label_feature", expected, f"{label} in {self._records.place(number)}")

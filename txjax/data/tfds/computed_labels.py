@@ -1,12 +1,15 @@
 """Class labels that a set doesn't have as a feature, but that follow from others."""
 
+import collections
 import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from txjax.data.tfds import records
-from txjax.types import UserError, config_field
+from txjax.types import UserError, config_field, near_misses
 
 
 @dataclasses.dataclass
@@ -23,9 +26,57 @@ class ComputedLabel:
         """The number of classes. Raises UserError if the set's features are not those that it needs."""
         raise NotImplementedError
 
+    def class_names(self, features: Any) -> tuple[str, ...]:
+        """The names of the classes: their numbers, where they have none."""
+        return tuple(str(number) for number in range(self.check(features)))
+
+    def function(self, features: Any) -> Callable[[Any], int]:
+        """The function from the value of the feature to the class, for a set of these features."""
+        return self
+
     def __call__(self, value: Any) -> int:
         """The class, from the value of the feature."""
         raise NotImplementedError
+
+
+@dataclasses.dataclass
+class ByName(ComputedLabel):
+    """The class of the same name: for a model whose classes are more than the set's, or in another order.
+
+    Case makes no difference. A name may be a list of synonyms, "tabby, tabby cat": each that no other class has is one.
+
+    Attributes:
+      names: of the model's classes, in the order of their numbers.
+    """
+
+    feature: str = "label"
+    names: tuple[str, ...] = ()
+
+    def check(self, features: Any) -> int:
+        self._numbers(features)
+        return len(self.names)
+
+    def class_names(self, features: Any) -> tuple[str, ...]:
+        return self.names
+
+    def function(self, features: Any) -> Callable[[Any], int]:
+        return functools.partial(_class_of, self._numbers(features), len(self.names))
+
+    def _numbers(self, features: Any) -> tuple[int, ...]:
+        """The model's class of each class of the set. Raises UserError for a class that the model has not."""
+        words = [{name.casefold(), *map(str.strip, name.casefold().split(","))} for name in self.names]
+        owners = collections.Counter(word for synonyms in words for word in synonyms)
+        whole = {name.casefold(): number for number, name in enumerate(self.names)}
+        numbers = {word: number for number, synonyms in enumerate(words) for word in synonyms if owners[word] == 1}
+        numbers |= whole
+        labels = records.check_feature("data.label.feature", self.feature, features, ("ClassLabel",)).names
+        for label in labels:
+            if label.casefold() not in numbers:
+                expected = "one for each class of the set" + (f", such as {self.names[0]!r}" if self.names else "")
+                near = near_misses(label, self.names)
+                hint = "label=None takes the set's own numbers, if they are the model's"
+                raise UserError("data.label.names", expected, f"none for {label}", near, hint)
+        return tuple(numbers[label.casefold()] for label in labels)
 
 
 @dataclasses.dataclass
@@ -101,6 +152,11 @@ class Nearest(ComputedLabel):
         if self.kind is not None:
             distances = distances[np.asarray(value[self.kind], np.int64) < self.kinds]
         return int((np.asarray(self.thresholds) < distances.min(initial=np.inf)).sum())
+
+
+def _class_of(numbers: Sequence[int], classes: int, label: int) -> int:
+    """The model's class of a set's label: -1, none, stays; of a label that the set declares not, no class is right."""
+    return numbers[label] if 0 <= label < len(numbers) else -1 if label == -1 else classes
 
 
 def _check_part(features: Any, name: str, part: str) -> None:

@@ -19,6 +19,7 @@ from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
+from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
 from txjax.io.files import replace_text
@@ -28,9 +29,7 @@ from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 
-PREPROCESSOR = "preprocessor_config.json"
 OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *VOCABULARIES, *itertools.chain(*VOCABULARIES.values()))
-BICUBIC = 3  # the number of Pillow's filter
 
 
 def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

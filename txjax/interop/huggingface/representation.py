@@ -12,7 +12,8 @@ from txjax.interop.huggingface.family import Family
 from txjax.interop.huggingface.options import Options
 from txjax.models.hierarchical import Hierarchical
 from txjax.models.model import models_inside
-from txjax.nn.attention.attention import PROJECTIONS, Attention
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.types import UserError, near_misses
 
 # Fields that concern only training or the machine, for which config.json has no key.

@@ -1,37 +1,64 @@
-"""The experiment of an imported model, so that `evaluate` and `generate` work at once."""
+"""The experiment of an imported model, so that `evaluate` and `generate` work at once.
+
+Its data are a placeholder: every field can be overridden.
+"""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
-from txjax.data import NextTokenWindows, Pairs, SentencePairs, TextWindows, TokenizerFolder
+from txjax.data import ByName, Images, NextTokenWindows, Pairs, SentencePairs, TextWindows, TokenizerFolder
+from txjax.data.class_names import known_names, names_of_config
+from txjax.data.loading.limits import size_of
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
+from txjax.interop.huggingface.image_reading import image_fields
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
-from txjax.objectives import MaskedToken, NextToken, Objective
+from txjax.objectives import Classification, MaskedToken, NextToken, Objective
+from txjax.tree import read_json
 from txjax.types import UserError
 
 _LENGTH = 256
 
 
 def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
-    """An experiment with the model on the embedded text and its tokenizer; None if it is not a text model.
-
-    The text is a placeholder, of an encoder-decoder the source and the target: every field can be overridden.
+    """An experiment with the model: a text model or a classifier of images; None for another one.
 
     Args:
-      folder: with the tokenizer's files.
+      folder: with the files beside the weights.
       kept: where the experiment finds them, once they are there.
 
     Raises:
-      UserError: a text model without a tokenizer, one of too many tokens, one without the special tokens that it needs.
+      UserError: a text model without a tokenizer, one of too many tokens, one without the special tokens that it needs;
+        a classifier of images without a preprocessor_config.json, or with one that txjax can't follow.
     """
-    if not isinstance(model, Decoder | Bert | EncoderDecoder):
-        return None
+    if isinstance(model, Decoder | Bert | EncoderDecoder):
+        return _of_texts(model, folder, kept)
+    if "image" in inspect.signature(model.__call__).parameters and size_of(model, "head.classes") is not None:
+        return _of_images(model, folder)
+    return None
+
+
+def _of_images(model: Any, folder: Path) -> Experiment:
+    """The classification of images of a folder that is still to be named: `--config.data.data_dir`.
+
+    A class of the folder is the model's class of the same name, if its config.json has names.
+    """
+    names = known_names(names_of_config(read_json(folder / CONFIG)))
+    label = None if names is None else ByName(names=names)
+    data = Images(name="txjax_folder", split="train", label=label, **image_fields(folder))
+    held_out = Images(split="validation", transforms=data.transforms)
+    evals: dict[str, Any] = {"valid": Evaluation(data=held_out)}
+    return Experiment(model=model, objective=Classification(), data=data, evals=evals, batch_size=8)
+
+
+def _of_texts(model: Any, folder: Path, kept: Path) -> Experiment:
+    """The training of a text model on the embedded text, of an encoder-decoder the source and the target."""
     tokenizer = TokenizerFolder(path=str(folder.resolve()))
     try:
         tokenizer.check()

@@ -31,7 +31,6 @@ class Bottleneck(Adapter):
     activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
 
     def add(self, module: Any, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
-        own: dict[str, Any] = {"initial": module.initial, "scaling": module.scaling}
-        down = Linear((self.size,), ("rank",), in_axes=tuple(module.axes), parent=None, **own)
+        down = Linear((self.size,), ("rank",), in_axes=tuple(module.axes), parent=None, kernel_init=module.kernel_init)
         branch = Branch(down, expansion(module, "rank", use_bias=True), ACTIVATIONS[self.activation], name=self.name)
         return y + branch(y, y.dtype)

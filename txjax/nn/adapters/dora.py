@@ -34,19 +34,19 @@ class Directed(Branch):
 
     @nn.compact
     def directed(
-        self, x: Float[Array, "..."], own: Float[Array, "..."], kernel: jax.Array, dtype: DTypeLike
+        self, x: Float[Array, "..."], output: Float[Array, "..."], kernel: jax.Array, dtype: DTypeLike
     ) -> Float[Array, "..."]:
         """The product with the adapted kernel.
 
         Args:
-          own: with the kernel.
+          output: with the kernel.
         """
         branch = self.factor * self(x, dtype)
         down, up = (meta.unbox(part.variables["params"]["kernel"]) for part in (self.down, self.up))
         features = kernel.shape[kernel.ndim - len(self.axes) :]
         magnitude = parameter(self, "magnitude", nn.initializers.zeros, features, self.axes)
         ratio = jax.lax.stop_gradient(shrunk(kernel, self.update * product(down, up, kernel), features))
-        return align((1 + magnitude) * ratio, own) * (own + branch)
+        return align((1 + magnitude) * ratio, output) * (output + branch)
 
 
 def shrunk(kernel: jax.Array, update: jax.Array, features: tuple[int, ...]) -> Float[Array, "*features"]:
@@ -73,20 +73,20 @@ class DoRA(LoRA):
         bias = align(params["bias"], y) if "bias" in params else 0
         in_axes = getattr(module, "in_axes", None) or (module.in_axis,)
         parts = {"down": (in_axes, ("rank",)), "up": (("rank",), tuple(module.axes))}
-        update = self.factor / module.scaling.multiplier(role(in_axes, tuple(module.axes)))
+        update = self.factor / module.kernel_init.scaling.multiplier(role(in_axes, tuple(module.axes)))
         for names in parts.values():
-            update *= module.scaling.multiplier(role(*names))
-        own = dict(factor=self.factor, update=update, axes=tuple(module.axes))
-        branch = Directed(*self.halves(module), None, self.dropout, **own, name=self.name)
+            update *= module.kernel_init.scaling.multiplier(role(*names))
+        fields = dict(factor=self.factor, update=update, axes=tuple(module.axes))
+        branch = Directed(*self.halves(module), None, self.dropout, **fields, name=self.name)
         return branch.directed(x, y - bias, params["kernel"], y.dtype) + bias
 
     def merged(self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling) -> Mapping[str, Any]:
         rest, kernel, update = self.taken(params, axes, scaling)
         magnitude = rest.pop(f"{self.name}/magnitude")
-        own = axes[f"{self.name}/magnitude"].uncopied_dims
-        lead, ratio = magnitude.ndim - len(own), functools.partial(shrunk, features=magnitude.shape[-len(own) :])
+        dims = axes[f"{self.name}/magnitude"].uncopied_dims
+        lead, ratio = magnitude.ndim - len(dims), functools.partial(shrunk, features=magnitude.shape[-len(dims) :])
         for _ in range(lead):
             ratio = jax.vmap(ratio)
         scaled = (1 + magnitude) * ratio(kernel, update)
-        inputs = tuple(range(lead, kernel.ndim - len(own)))
+        inputs = tuple(range(lead, kernel.ndim - len(dims)))
         return {**rest, "kernel": jnp.expand_dims(scaled, inputs) * (kernel + update)}

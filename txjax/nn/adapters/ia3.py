@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from txjax.axes import Axes, Names
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.layers.linear import align, parameter
-from txjax.nn.parameters.adapter_hooks import path_of
+from txjax.nn.parameters.active_adapter import path_of
 from txjax.parametrization import Scaling
 from txjax.patterns import matches_path
 from txjax.types import config_field

@@ -105,5 +105,6 @@ def product(down: jax.Array, up: jax.Array, kernel: jax.Array) -> jax.Array:
 def expansion(module: Any, axis: str, use_bias: bool = False) -> Linear:
     """A `Linear` from one small axis to the outputs of `module`, which starts at zero."""
     features, axes = tuple(module.features), tuple(module.axes)
-    own: dict[str, Any] = {"initial": module.initial, "scaling": module.scaling}
-    return Linear(features, axes, in_axes=(axis,), use_bias=use_bias, scale=0.0, parent=None, **own)
+    return Linear(
+        features, axes, in_axes=(axis,), use_bias=use_bias, scale=0.0, parent=None, kernel_init=module.kernel_init
+    )

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from txjax.axes import Axes
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.layers.linear import Linear, align, parameter
-from txjax.nn.parameters.adapter_hooks import path_of
+from txjax.nn.parameters.active_adapter import path_of
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, role_of
 from txjax.types import UserError, config_field
 
@@ -40,17 +41,18 @@ class ProjectedRows(nn.Module):
 
     Attributes:
       features: G, K.
-      own: fields of the `Linear`s.
+      kernel_init: of the `Linear`s.
     """
 
     features: tuple[int, int]
-    own: dict[str, Any]
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, shared: Float[Array, "1 n M"]) -> tuple[jax.Array, jax.Array]:
         axes, inputs = ("kv_heads", "head_size"), ("prefix_hidden",)
         key, value = (
-            Linear(self.features, axes, inputs, **self.own, name=name)(shared[0]) for name in ("key", "value")
+            Linear(self.features, axes, inputs, kernel_init=self.kernel_init, name=name)(shared[0])
+            for name in ("key", "value")
         )
         return key, value
 
@@ -116,10 +118,10 @@ class Prefix(Adapter):
         batch, length = query.shape[:2]
         grouped = query.reshape(batch, length, groups, heads // groups, size)
         scores = jnp.einsum("blgqk,ngk->bgqln", grouped, key, preferred_element_type=jnp.float32) * size**-0.5
-        seen = jnp.einsum("bgqln,ngk->blgqk", jax.nn.softmax(scores).astype(value.dtype), value)
-        own = jax.nn.logsumexp(scores, -1).reshape(batch, heads, length)
-        part = jax.nn.sigmoid(own - normaliser).swapaxes(1, 2)[..., None]
-        return ((1 - part) * y + part * seen.reshape(y.shape)).astype(y.dtype)
+        values = jnp.einsum("bgqln,ngk->blgqk", jax.nn.softmax(scores).astype(value.dtype), value)
+        log_sum = jax.nn.logsumexp(scores, -1).reshape(batch, heads, length)
+        part = jax.nn.sigmoid(log_sum - normaliser).swapaxes(1, 2)[..., None]
+        return ((1 - part) * y + part * values.reshape(y.shape)).astype(y.dtype)
 
 
 @dataclasses.dataclass
@@ -144,12 +146,12 @@ class MLPPrefix(Prefix):
         self, params: dict[str, Any], axes: Mapping[str, Axes], scaling: Callable[[str], Scaling | None]
     ) -> tuple[Adapter, dict[str, Any]]:
         """The `Prefix` of the keys and values that the MLP gives, and the parameters with it."""
-        flat, source, own = dict(params), f"{self.name}/embedding", f"/{self.name}/"
+        flat, source, folder = dict(params), f"{self.name}/embedding", f"/{self.name}/"
         for stack in [path.removesuffix(source) for path in params if path.endswith(source)]:
             parts = (source, f"{self.name}/hidden/kernel", f"{self.name}/hidden/bias")
             rows, kernel, bias = (flat.pop(stack + part) for part in parts)
             hidden = jnp.tanh(rows @ kernel + align(bias, rows))
-            kernels = [path for path in flat if own in path.removeprefix(stack) and path.endswith("/kernel")]
+            kernels = [path for path in flat if folder in path.removeprefix(stack) and path.endswith("/kernel")]
             for path in filter(lambda path: path.startswith(stack), kernels):
                 name = path.removesuffix("/kernel")
                 factor = (scaling(path) or Scaling()).multiplier(role_of(axes[path]))
@@ -161,5 +163,4 @@ class MLPPrefix(Prefix):
         """As in `Prefix`. Raises UserError for attention that is in no stack of layers."""
         if shared is None:
             raise UserError(f"{FIELD}.paths", "attention in stacks of layers", path_of(module))
-        own = {"initial": module.initial, "scaling": module.scaling}
-        return ProjectedRows(features, own, name=self.name)
+        return ProjectedRows(features, module.kernel_init, name=self.name)

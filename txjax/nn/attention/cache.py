@@ -4,16 +4,14 @@ A module caches when it is applied with `mutable=["cache"]`. Rows are written at
 so far. The caller must keep it below the cache's length; it is not checked.
 """
 
-import dataclasses
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
-from txjax.nn.kernels.mask import NO_MASK, Mask
-from txjax.nn.parameters.adapter_hooks import adapter_tokens, first_position
-from txjax.nn.positions.positions import Grid
+from txjax.nn.attention.layer_context import StackInputs
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.parameters.active_adapter import adapter_tokens, first_position
 from txjax.sharding import constrain
 
 PROMPT = (
@@ -63,55 +61,17 @@ def keep_in_cache(module: nn.Module, name: str, array: jax.Array | None, *axes: 
     return cache.value
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """Positions and mask of a call's tokens and of their keys (with a cache, tokens of earlier calls too).
-
-    Attributes:
-      positions: int32 [B|1 L], of the call's tokens.
-      key_positions: int32 [B|1 S], of all tokens.
-      mask: which of all tokens a token of the call attends to.
-      index: int32 [], the row of the cache where the call's tokens are written. If None, there is no cache.
-      grid: the order of an image's tokens. If None, they are not all patches of a grid.
-      added: vectors that `PositionedAttention` adds to the tokens in the inputs of queries and keys. If None, there are
-        none.
-      before: positions of an adapter's tokens, which alone are read by a first call without tokens. If None, it is
-        another call.
-    """
-
-    positions: Int[Array, "#B L"]
-    key_positions: Int[Array, "#B S"]
-    mask: Mask = NO_MASK
-    index: Int[Array, ""] | None = None
-    grid: Grid | None = None
-    added: Float[Array, "#B L D"] | None = None
-    before: Int[Array, "B n"] | None = None
-
-    def after_prompt(self, count: int) -> "Window":
-        """The window with so many tokens before the call's, of no cache. Tokens of all segments see them."""
-        rows = jnp.arange(-count, 0, dtype=jnp.int32)[None] + first_position()
-
-        def after(numbers: jax.Array) -> jax.Array:
-            return jnp.concatenate([jnp.broadcast_to(rows, (numbers.shape[0], count)), numbers], axis=1)
-
-        return dataclasses.replace(
-            self,
-            positions=after(self.positions),
-            key_positions=after(self.key_positions),
-            mask=self.mask.after_prompt(count, count),
-            grid=self.grid and self.grid._replace(prefix=self.grid.prefix + count),
-            added=None if self.added is None else jnp.pad(self.added, ((0, 0), (count, 0), (0, 0))),
-        )
-
-
-def causal_window(
+def causal_inputs(
     module: nn.Module,
     shape: tuple[int, ...],
     segments: Int[Array, "B L"] | None,
     positions: Int[Array, "B L"] | None,
+    train: bool,
     stack: str = "layers",
-) -> Window:
-    """The window of a causal `module`'s call on tokens of `shape` [B L]: no token sees a later one, or another segment.
+) -> StackInputs:
+    """The inputs of a causal `module`'s stack for tokens of `shape` [B L].
+
+    No token sees a later one, or one of another segment.
 
     If `positions` is None, tokens are counted from the first one in the window. If `segments` is None, all are 1.
     With a cache, later calls continue their rows: positions count from the last token's, and segments are its segment.
@@ -121,7 +81,7 @@ def causal_window(
     positions = None if positions is None else positions + first
     if not module.is_mutable_collection("cache") or module.is_initializing():
         positions = first + jnp.arange(shape[1], dtype=jnp.int32)[None] if positions is None else positions
-        return Window(positions, positions, Mask.within(segments, causal=True))
+        return StackInputs(positions, positions, Mask.within(segments, causal=True), train)
     prompt, empty = adapter_tokens(module, stack), not shape[1]
     if prompt:
         module.variable("cache", PROMPT, jnp.zeros, (), jnp.int32)
@@ -145,5 +105,5 @@ def causal_window(
     key_segments = update_cache(module, "key_segments", segments, index)
     mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index, prefix=prompt)
     if empty:
-        return Window(positions[:, :0], key_positions, mask, index, before=positions)
-    return Window(positions, key_positions, mask, index)
+        return StackInputs(positions[:, :0], key_positions, mask, train, index=index, before=positions)
+    return StackInputs(positions, key_positions, mask, train, index=index)

@@ -6,8 +6,9 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.cache import keep_in_cache
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.kernels.mask import Mask
 
 

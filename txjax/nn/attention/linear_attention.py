@@ -5,9 +5,10 @@ import dataclasses
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import MAPS, LayerContext, MultiHead, rotate
 from txjax.nn.attention.cache import cached
 from txjax.nn.attention.feature_maps import EluPlusOne, FeatureMap
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import MAPS, MultiHead, rotate
 from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.sharding import constrain
@@ -36,8 +37,8 @@ class LinearAttention(MultiHead):
 
     @nn.nowrap
     def query_factors(self, size: int) -> tuple[float, float]:
-        assert self.scaling
-        return 1.0, self.features.factor(self.scaling)
+        assert self.kernel_init
+        return 1.0, self.features.factor(self.kernel_init.scaling)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:

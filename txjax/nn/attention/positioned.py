@@ -4,8 +4,9 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.cross_attention import CrossAttention
+from txjax.nn.attention.layer_context import LayerContext
 
 
 class PositionedAttention(Attention):

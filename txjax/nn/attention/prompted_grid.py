@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.windows import Windows
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.positions.positions import Grid
@@ -14,23 +14,23 @@ from txjax.nn.positions.positions import Grid
 def grid_alone(context: LayerContext) -> Grid | None:
     """The grid of the patches after an adapter's tokens; None if there are other tokens, such as a class token."""
     grid = context.grid
-    return None if grid is None or grid.prefix != context.prompt else grid._replace(prefix=0)
+    return None if grid is None or grid.prefix != context.mask.prefix else grid._replace(prefix=0)
 
 
 def cut_after_prompt(windows: Windows, x: Float[Array, "B L D"], prompt: int) -> Float[Array, "BW T D"]:
     """The tokens of every window after so many tokens of an adapter, which all windows have."""
     if not prompt:
         return windows.cut(x)
-    own = jnp.repeat(x[:, :prompt], windows.count, 0)
-    return jnp.concatenate([own, windows.cut(x[:, prompt:])], 1)
+    tokens = jnp.repeat(x[:, :prompt], windows.count, 0)
+    return jnp.concatenate([tokens, windows.cut(x[:, prompt:])], 1)
 
 
 def join_after_prompt(windows: Windows, x: Float[Array, "BW T H K"], prompt: int) -> Float[Array, "B L H K"]:
     """The tokens of all windows, after the means of the adapter's tokens over an image's windows."""
     if not prompt:
         return windows.join(x)
-    own = x[:, :prompt].reshape(-1, windows.count, prompt, *x.shape[2:]).mean(1)
-    return jnp.concatenate([own, windows.join(x[:, prompt:])], 1)
+    tokens = x[:, :prompt].reshape(-1, windows.count, prompt, *x.shape[2:]).mean(1)
+    return jnp.concatenate([tokens, windows.join(x[:, prompt:])], 1)
 
 
 def mask_after_prompt(mask: Mask, size: int, prompt: int) -> Mask:

@@ -57,22 +57,22 @@ def attend_by_sums(
     groups, size = value.shape[2:]
     chunk = min(chunk, length)
     segments = jnp.ones((1, length), jnp.int32) if segments is None else segments
-    own = _cut(jnp.broadcast_to(segments, (batch, length)), chunk)
+    documents = _cut(jnp.broadcast_to(segments, (batch, length)), chunk)
     query = _cut(query.reshape(batch, length, groups, heads // groups, features), chunk)
     value = jnp.concatenate([value.astype(jnp.float32), jnp.ones((*value.shape[:-1], 1))], -1)
     key, value = _cut(key, chunk), _cut(value, chunk)
 
-    near = (own[:, :, :, None] == own[:, :, None]) & (own > 0)[:, :, None]
+    near = (documents[:, :, :, None] == documents[:, :, None]) & (documents > 0)[:, :, None]
     if causal:
         near = jnp.tril(near)
     weights = jnp.einsum("bnigrm,bnjgm->bngrij", query, key) * near[:, :, None, None]
     total = jnp.einsum("bngrij,bnjgv->bnigrv", weights, value)
     empty = State.empty(batch, groups, features, size)
-    before, last = _sums_before(key, value, own, state or empty)
-    total = total + _seen(query, own, before)
+    before, last = _sums_before(key, value, documents, state or empty)
+    total = total + _from_state(query, documents, before)
     if not causal:
-        after, _ = _sums_before(_reversed(key), _reversed(value), _reversed(own), empty)
-        total = total + _seen(query, own, jax.tree.map(lambda x: jnp.flip(x, 1), after))
+        after, _ = _sums_before(_reversed(key), _reversed(value), _reversed(documents), empty)
+        total = total + _from_state(query, documents, jax.tree.map(lambda x: jnp.flip(x, 1), after))
     total = total.reshape(batch, -1, heads, size + 1)[:, :length]
     return total[..., :-1] / (total[..., -1:] + eps), last
 
@@ -103,15 +103,15 @@ def _reversed(x: jax.Array) -> jax.Array:
     return jnp.flip(x, (1, 2))
 
 
-def _sums_before(key: jax.Array, value: jax.Array, own: jax.Array, state: State) -> tuple[State, State]:
+def _sums_before(key: jax.Array, value: jax.Array, documents: jax.Array, state: State) -> tuple[State, State]:
     """The states before each chunk [B N ...], and the one after the last.
 
     A state has the last document that began before; another one in the chunk starts from nothing.
     """
-    real = own > 0
-    end = own.shape[2] - 1 - jnp.argmax(jnp.flip(real, 2), 2)
-    last = jnp.take_along_axis(own, end[..., None], 2)[..., 0]  # 0 if all is padding
-    counted = (real & (own == last[..., None])).astype(jnp.float32)
+    token_mask = documents > 0
+    end = documents.shape[2] - 1 - jnp.argmax(jnp.flip(token_mask, 2), 2)
+    last = jnp.take_along_axis(documents, end[..., None], 2)[..., 0]  # 0 if all is padding
+    counted = (token_mask & (documents == last[..., None])).astype(jnp.float32)
     sums = jnp.einsum("bnjgm,bnj,bnjgv->nbgmv", key, counted, value)
 
     def step(state: State, chunk: tuple[jax.Array, jax.Array]) -> tuple[State, State]:
@@ -124,7 +124,7 @@ def _sums_before(key: jax.Array, value: jax.Array, own: jax.Array, state: State)
     return jax.tree.map(lambda x: x.swapaxes(0, 1), before), after
 
 
-def _seen(query: jax.Array, own: jax.Array, state: State) -> jax.Array:
+def _from_state(query: jax.Array, documents: jax.Array, state: State) -> jax.Array:
     """What the queries of each chunk get from its state [B N C G R V+1]."""
-    seen = (own == state.segment[:, :, None]) & (own > 0)
-    return jnp.einsum("bnigrm,bni,bngmv->bnigrv", query, seen.astype(jnp.float32), state.sums)
+    visible = (documents == state.segment[:, :, None]) & (documents > 0)
+    return jnp.einsum("bnigrm,bni,bngmv->bnigrv", query, visible.astype(jnp.float32), state.sums)

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import MAPS, Attention, LayerContext
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import MAPS
 from txjax.nn.attention.prompted_grid import (
     bias_after_prompt,
     cut_after_prompt,
@@ -60,24 +62,24 @@ class WindowAttention(Attention):
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return super().inputs(cut_after_prompt(self.windows(context), x, context.prompt), context)
+        return super().inputs(cut_after_prompt(self.windows(context), x, context.mask.prefix), context)
 
     @nn.nowrap
     def mask(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Mask:
         windows = self.windows(context)
         mask = Mask.within(windows.segments(query.shape[0] // windows.count))
-        return mask_after_prompt(mask, windows.side**2, context.prompt)
+        return mask_after_prompt(mask, windows.side**2, context.mask.prefix)
 
     @nn.nowrap
     def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Float[Array, "1 H T T"]:
         shape, axes = ((2 * self.side - 1) ** 2, query.shape[2]), ("offsets", "heads")
         table = parameter(self, "table", nn.initializers.normal(0.02), shape, axes, inputs=1)
-        own = jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
-        return bias_after_prompt(own, context.prompt)
+        bias = jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
+        return bias_after_prompt(bias, context.mask.prefix)
 
     @nn.nowrap
     def outputs(self, attended: Float[Array, "BW S H K"], context: LayerContext) -> Float[Array, "B L H K"]:
-        windows, prompt = self.windows(context), context.prompt
+        windows, prompt = self.windows(context), context.mask.prefix
         if self.is_mutable_collection(MAPS) and not self.is_initializing():
             numbers = jnp.pad(windows.tokens(), ((0, 0), (prompt, 0)), constant_values=-1)
             self.sow(MAPS, "windows", numbers, init_fn=lambda: None, reduce_fn=lambda _, new: new)

@@ -6,17 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError
-
-
-def padded_image(x: Shaped[Array, "B L *D"], grid: Grid, multiple: int) -> Shaped[Array, "B R C *D"]:
-    """The tokens of a grid as an image, with zeros below and on the right to a multiple of rows and columns."""
-    if grid.prefix:
-        raise UserError("config.model", "a model without a class token: only the patches of a grid", grid)
-    image = x.reshape(x.shape[0], *grid[:2], *x.shape[2:])
-    more = [(0, 0), *((0, -size % multiple) for size in grid[:2]), *((0, 0),) * (x.ndim - 2)]
-    return jnp.pad(image, more) if any(after for _, after in more) else image
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +53,12 @@ class Windows:
 
     def join(self, windows: Shaped[Array, "BW S *D"]) -> Shaped[Array, "B L *D"]:
         """The inverse of `cut`."""
-        (rows, columns), own = self._windows, windows.shape[2:]
-        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *own)
-        image = self._merge(tiles).reshape(-1, rows * self.side, columns * self.side, *own)
+        (rows, columns), dims = self._windows, windows.shape[2:]
+        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *dims)
+        image = self._merge(tiles).reshape(-1, rows * self.side, columns * self.side, *dims)
         if self.shift:
             image = jnp.roll(image, (self.shift, self.shift), (1, 2))
-        return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *own)
+        return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *dims)
 
     def tokens(self) -> Int[Array, "W S"]:
         """The numbers of every window's tokens in the grid, row by row; -1 is padding."""
@@ -93,7 +84,7 @@ class Windows:
         """
         reach = (side or self.side) - 1
         row, column = np.divmod(np.arange(self.side**2), self.side)
-        rows, columns = (own[:, None] - own[None] + reach for own in (row, column))
+        rows, columns = (numbers[:, None] - numbers[None] + reach for numbers in (row, column))
         return rows * (2 * reach + 1) + columns
 
     def _split(self, image: Shaped[Array, "B R C *D"]) -> Shaped[Array, "B r c S S *D"]:

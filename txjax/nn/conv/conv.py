@@ -1,6 +1,5 @@
 """Convolutions of any rank, depthwise and grouped ones too, sharded and parametrized like `Linear`."""
 
-import dataclasses
 import functools
 import math
 
@@ -14,9 +13,8 @@ from txjax.axes import DEPTHWISE, Names
 from txjax.nn.conv import conv_gradients as convolution
 from txjax.nn.conv import depthwise
 from txjax.nn.layers.linear import align, gather_and_apply, parameter, scale
-from txjax.nn.parameters.adapter_hooks import add_adapter, enter_adapter
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling, role
+from txjax.nn.parameters.init import KernelInit
+from txjax.parametrization import role
 from txjax.types import UserError, config_field
 
 PADDINGS = ("SAME", "VALID", "CAUSAL")
@@ -47,7 +45,7 @@ class Conv(nn.Module):
         odd), "VALID" (none), "CAUSAL" (of sequences: an output sees its own and earlier positions alone), or the number
         of zeros on either side of each dimension, as in PyTorch, whose strided convolutions "SAME" aligns otherwise;
         a pair of numbers has those before and after.
-      use_bias, initial, scale, scaling: see `Linear`; fans count the positions in the kernel and the channels of one
+      use_bias, kernel_init, scale: see `Linear`; fans count the positions in the kernel and the channels of one
         group.
     """
 
@@ -60,9 +58,8 @@ class Conv(nn.Module):
     groups: int = config_field(1, at_least=1)
     padding: str | tuple[int | tuple[int, int], ...] = "SAME"
     use_bias: bool = True
-    initial: Init = dataclasses.field(default_factory=Init)
+    kernel_init: KernelInit = KernelInit()
     scale: float = 1.0
-    scaling: Scaling = Scaling()
 
     @nn.compact
     def __call__(self, x: Float[Array, "B *positions C"], dtype: DTypeLike | None = None) -> Float[Array, "B *out F"]:
@@ -77,31 +74,24 @@ class Conv(nn.Module):
         if inputs % self.groups or features % self.groups:
             channels = f"{inputs} inputs and {features} features"
             raise UserError("conv.groups", f"a divisor of {channels}", self.groups)
-        x = enter_adapter(self, x) if self.adapts() else x
-        own = inputs // self.groups
+        per_group = inputs // self.groups
         taps = math.prod(self.size)
-        in_axes = ("taps",) * rank + (DEPTHWISE if own == 1 < self.groups else self.in_axis,)
+        in_axes = ("taps",) * rank + (DEPTHWISE if per_group == 1 < self.groups else self.in_axis,)
         part = role(in_axes, tuple(self.axes))
-        fans = taps * own, taps * features // self.groups
-        std = self.scale * self.initial.kernel(*fans, part, self.scaling)
-        shape, axes = (*self.size, own, features), (*in_axes, *self.axes)
+        fans = taps * per_group, taps * features // self.groups
+        std = self.scale * self.kernel_init.std(*fans, part)
+        shape, axes = (*self.size, per_group, features), (*in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), shape, axes, inputs=rank + 1)
         y = self._applied(x, self.prepare(kernel), axes)
-        y = scale(y, self.scaling.multiplier(part))
+        y = scale(y, self.kernel_init.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, (features,), tuple(self.axes)), y)
-        y = y if dtype is None else y.astype(dtype)
-        return add_adapter(self, x, y) if self.adapts() else y
+        return y if dtype is None else y.astype(dtype)
 
     @nn.nowrap
     def prepare(self, kernel: jax.Array) -> jax.Array:
         """The kernel that is convolved, from the parameter: float32, of its shape."""
         return kernel
-
-    @nn.nowrap
-    def adapts(self) -> bool:
-        """Whether adapters find it."""
-        return self.groups == 1
 
     @nn.nowrap
     def _applied(self, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:

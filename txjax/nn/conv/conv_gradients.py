@@ -79,11 +79,11 @@ def gradients(
         of_kernel.append((before, apart + reach - before - inputs + 1))
     ones = (1,) * len(of_x)
     turned = jnp.flip(kernel, range(len(of_x))).swapaxes(-1, -2)
-    each = convolve(Window(ones, tuple(of_x), window.dilation), gradient, turned, spread=window.strides)
+    of_input = convolve(Window(ones, tuple(of_x), window.dilation), gradient, turned, spread=window.strides)
     # Each channel is an image there, the examples are its channels, and the outputs' gradients the kernel.
     within = Window(window.dilation, tuple(of_kernel), window.strides)
     channels_first = convolve(within, x.swapaxes(0, -1), jnp.moveaxis(gradient, 0, -2))
-    return each, jnp.moveaxis(channels_first, 0, -2)
+    return of_input, jnp.moveaxis(channels_first, 0, -2)
 
 
 def _pointwise(
@@ -93,7 +93,7 @@ def _pointwise(
     channels, features = kernel.shape[-2:]
     rows = gradient.reshape(-1, features)
     read = tuple(slice(None, None, stride) for stride in strides)
-    each = (rows @ kernel.reshape(channels, features).T).reshape(*gradient.shape[:-1], channels)
+    of_input = (rows @ kernel.reshape(channels, features).T).reshape(*gradient.shape[:-1], channels)
     if math.prod(strides) > 1:
-        each = jnp.zeros_like(x).at[:, *read].set(each)
-    return each, kernel_gradient(x[:, *read].reshape(-1, channels), rows).reshape(kernel.shape)
+        of_input = jnp.zeros_like(x).at[:, *read].set(of_input)
+    return of_input, kernel_gradient(x[:, *read].reshape(-1, channels), rows).reshape(kernel.shape)

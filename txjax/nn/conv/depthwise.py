@@ -58,9 +58,9 @@ def convolve(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
 
 def gradients(window: Window, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The gradients of x and of the kernel from the gradient of the outputs of `convolve`."""
-    form, each = choose(x, kernel), 2 * _taps(kernel)
-    of_x = _stated(form.of_x, window, each * x.size // math.prod(window.strides), x.size)
-    of_kernel = _stated(form.of_kernel, window, each * gradient.size, kernel.size)
+    form, flops = choose(x, kernel), 2 * _taps(kernel)
+    of_x = _stated(form.of_x, window, flops * x.size // math.prod(window.strides), x.size)
+    of_kernel = _stated(form.of_kernel, window, flops * gradient.size, kernel.size)
     return of_x(x, kernel, gradient), of_kernel(x, kernel, gradient)
 
 
@@ -118,14 +118,14 @@ def _by_matrices(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
     """Each channel of an image as a vector times a matrix [H W, h w] of taps (a Toeplitz matrix)."""
     out = jax.eval_shape(functools.partial(_by_xla, window), x, kernel).shape
 
-    def seen(axis: int) -> np.ndarray:
+    def visible(axis: int) -> np.ndarray:
         """[n tap m], 1 where an output m sees the input n by this tap."""
         stride, before, dilation = window.along(axis)
         inputs, taps, outputs = np.ogrid[: x.shape[axis + 1], : kernel.shape[axis], : out[axis + 1]]
         return (inputs == stride * outputs + dilation * taps - before).astype(np.float32)
 
-    taps = jnp.einsum("rsc,WsV->crWV", kernel[:, :, 0].astype(jnp.float32), seen(1))
-    matrix = jnp.einsum("crWV,HrU->cHWUV", taps, seen(0))
+    taps = jnp.einsum("rsc,WsV->crWV", kernel[:, :, 0].astype(jnp.float32), visible(1))
+    matrix = jnp.einsum("crWV,HrU->cHWUV", taps, visible(0))
     return jnp.einsum("bHWc,cHWUV->bUVc", x.astype(jnp.float32), matrix).astype(x.dtype)
 
 
@@ -152,8 +152,8 @@ def _shifts_of_x(window: Window, x: jax.Array, kernel: jax.Array, gradient: jax.
 def _shifts_of_kernel(window: Window, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> jax.Array:
     """A convolution of each image with its gradient as the kernel: strides and dilation change places."""
     padded = jnp.pad(x, ((0, 0), *window.zeros, (0, 0)))
-    each = _shifts(padded, gradient, kernel.shape[:2], window.dilation, window.strides)
-    return each.sum(0)[:, :, None].astype(kernel.dtype)
+    by_example = _shifts(padded, gradient, kernel.shape[:2], window.dilation, window.strides)
+    return by_example.sum(0)[:, :, None].astype(kernel.dtype)
 
 
 def _shifts(
@@ -169,8 +169,8 @@ def _shifts(
 
     def term(tap: Any) -> jax.Array:
         corner = (0, dilation[0] * (tap // columns), dilation[1] * (tap % columns), 0)
-        seen = jax.lax.dynamic_slice(x, corner, (len(x), *spans, x.shape[-1]))[:, :: strides[0], :: strides[1]]
-        return seen.astype(jnp.float32) * jax.lax.dynamic_index_in_dim(kernel, tap, 1)[:, :, None]
+        visible = jax.lax.dynamic_slice(x, corner, (len(x), *spans, x.shape[-1]))[:, :: strides[0], :: strides[1]]
+        return visible.astype(jnp.float32) * jax.lax.dynamic_index_in_dim(kernel, tap, 1)[:, :, None]
 
     def add(turn: Any, total: Any) -> jax.Array:
         return functools.reduce(jnp.add, [term(turn * terms + n) for n in range(terms)], total)

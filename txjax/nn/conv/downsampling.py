@@ -5,14 +5,12 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.windows import padded_image
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.patch import patchify
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.norms import Norm
-from txjax.nn.parameters.init import Init
-from txjax.nn.positions.positions import Grid
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError, config_field
 
 
@@ -23,7 +21,7 @@ class Downsampling(nn.Module):
       width: of the tokens that it returns; set by the model, as the next ones.
       in_axis: the logical name of the channels that it takes: "pixels" or "width".
       norm: a template.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
       layers: how many of the stage's layers it has.
     """
 
@@ -31,8 +29,7 @@ class Downsampling(nn.Module):
     width: int | None = None
     in_axis: str | None = None
     norm: Norm | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
 
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         """The tokens of the next stage and their grid. The tokens of an image are its pixels."""
@@ -41,9 +38,8 @@ class Downsampling(nn.Module):
     @nn.nowrap
     def linear(self, use_bias: bool) -> Linear:
         """The projection `linear` to the width."""
-        assert self.width and self.in_axis and self.initial and self.scaling
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        return Linear((self.width,), ("embed",), (self.in_axis,), use_bias, **drawn, name="linear")
+        assert self.width and self.in_axis and self.kernel_init
+        return Linear((self.width,), ("embed",), (self.in_axis,), use_bias, kernel_init=self.kernel_init, name="linear")
 
     @nn.nowrap
     def normalise(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
@@ -125,7 +121,7 @@ class ConvEmbedding(Downsampling):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
-        assert self.width and self.in_axis and self.initial and self.scaling
+        assert self.width and self.in_axis and self.kernel_init
         if (shortest := min(grid[:2]) + 2 * self.padding) < self.side:
             hint = "larger images or fewer stages"
             raise UserError(
@@ -135,8 +131,9 @@ class ConvEmbedding(Downsampling):
             name: (value, value)
             for name, value in (("size", self.side), ("strides", self.stride), ("padding", self.padding))
         }
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        y = Conv((self.width,), in_axis=self.in_axis, **square, **drawn, name="conv")(padded_image(x, grid, 1))
+        y = Conv((self.width,), in_axis=self.in_axis, **square, kernel_init=self.kernel_init, name="conv")(
+            padded_image(x, grid, 1)
+        )
         return y.reshape(y.shape[0], -1, y.shape[-1]), Grid(*y.shape[1:3])
 
 

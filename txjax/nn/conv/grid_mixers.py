@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext, Mixer
-from txjax.nn.attention.windows import padded_image
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import Mixer
 from txjax.nn.conv.conv import Conv
+from txjax.nn.positions.positions import padded_image
 from txjax.types import UserError, config_field
 
 
@@ -79,8 +80,6 @@ class DepthwiseConv(GridMixer):
 
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
-        assert self.initial and self.scaling
+        assert self.kernel_init
         channels, square = image.shape[-1], (self.side, self.side)
-        return Conv((channels,), size=square, groups=channels, initial=self.initial, scaling=self.scaling, name="conv")(
-            image
-        )
+        return Conv((channels,), size=square, groups=channels, kernel_init=self.kernel_init, name="conv")(image)

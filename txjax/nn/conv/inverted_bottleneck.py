@@ -10,8 +10,7 @@ from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.layers.norms import Norm
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 
 
 class SqueezeExcite(nn.Module):
@@ -19,18 +18,18 @@ class SqueezeExcite(nn.Module):
 
     Attributes:
       size: S.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
     """
 
     size: int
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, x: Float[Array, "B R C F"]) -> Float[Array, "B R C F"]:
-        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        y = nn.silu(Linear((self.size,), ("embed",), ("mlp",), **init_fields, name="down")(x.mean((1, 2))))
-        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), **init_fields, name="up")(y))
+        y = nn.silu(
+            Linear((self.size,), ("embed",), ("mlp",), kernel_init=self.kernel_init, name="down")(x.mean((1, 2)))
+        )
+        y = nn.sigmoid(Linear(x.shape[-1:], ("mlp",), ("embed",), kernel_init=self.kernel_init, name="up")(y))
         return x * y[:, None, None]
 
 
@@ -46,7 +45,7 @@ class InvertedBottleneck:
       padding: see `Conv`.
       norm: a template.
       activation: after both norms, one of `nn.ACTIVATIONS`.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
     """
 
     channels: int
@@ -55,24 +54,22 @@ class InvertedBottleneck:
     stride: int
     norm: Norm
     activation: str
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
     padding: str | tuple[int | tuple[int, int], ...] = "SAME"
 
     def expand(self, module: nn.Module, image: Float[Array, "B R C D"], train: bool) -> Float[Array, "B R C F"]:
         """activation(norm(projection)). Parameters of the module: `expand`, `norm_expand`."""
-        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "use_bias": False}
-        y = Linear((self.channels,), ("mlp",), **init_fields, name="expand", parent=module)(image)
+        fields: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
+        y = Linear((self.channels,), ("mlp",), **fields, name="expand", parent=module)(image)
         return self._activated(module, "expand", y, train)
 
     def excite(self, module: nn.Module, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B r c F"]:
         """excite(activation(norm(convolution))). Parameters: `depthwise`, `norm_depthwise`, `excite`."""
-        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         square: dict[str, Any] = {"size": (self.side,) * 2, "strides": (self.stride,) * 2, "padding": self.padding}
-        channels: dict[str, Any] = {"groups": self.channels, "use_bias": False, **square, **init_fields}
-        y = Conv((self.channels,), ("mlp",), **channels, name="depthwise", parent=module)(image)
+        channels: dict[str, Any] = {"groups": self.channels, "use_bias": False, "kernel_init": self.kernel_init}
+        y = Conv((self.channels,), ("mlp",), **channels, **square, name="depthwise", parent=module)(image)
         y = self._activated(module, "depthwise", y, train)
-        return SqueezeExcite(self.squeezed, **init_fields, name="excite", parent=module)(y)
+        return SqueezeExcite(self.squeezed, kernel_init=self.kernel_init, name="excite", parent=module)(y)
 
     def _activated(self, module: nn.Module, name: str, y: Float[Array, "..."], train: bool) -> Float[Array, "..."]:
         norm = self.norm.clone(parent=module, name=f"norm_{name}")

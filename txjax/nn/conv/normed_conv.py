@@ -10,15 +10,14 @@ from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.layers.norms import Norm
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 
 
 class NormedConv(nn.Module):
     """activation(norm(convolution(x))) of images, with zeros around them. Parameters `conv`, `norm`.
 
     Attributes:
-      features, axes, in_axis, initial, scale, scaling: see `Conv`.
+      features, axes, in_axis, kernel_init, scale: see `Conv`.
       side: of the kernel, an odd number.
       stride: in rows and columns.
       depthwise: whether each channel is convolved by itself.
@@ -34,9 +33,8 @@ class NormedConv(nn.Module):
     depthwise: bool = False
     norm: Norm = dataclasses.field(default_factory=BatchNorm)
     activation: str | None = None
-    initial: Init = dataclasses.field(default_factory=Init)
+    kernel_init: KernelInit = KernelInit()
     scale: float = 1.0
-    scaling: Scaling = Scaling()
 
     @nn.compact
     def __call__(self, image: Float[Array, "B R C D"], train: bool) -> Float[Array, "B r c F"]:
@@ -46,8 +44,8 @@ class NormedConv(nn.Module):
             for name, value in (("size", self.side), ("strides", self.stride), ("padding", self.side // 2))
         }
         groups = self.features if self.depthwise else 1
-        drawn: dict[str, Any] = {"initial": self.initial, "scale": self.scale, "scaling": self.scaling}
+        fields: dict[str, Any] = {"kernel_init": self.kernel_init, "scale": self.scale}
         channels: dict[str, Any] = {"axes": self.axes, "in_axis": self.in_axis, "groups": groups, "use_bias": False}
-        y = Conv((self.features,), **channels, **square, **drawn, name="conv")(image)
+        y = Conv((self.features,), **channels, **square, **fields, name="conv")(image)
         y = self.norm.clone(parent=self, name="norm").normalise(y, train, self.axes[0])
         return y if self.activation is None else ACTIVATIONS[self.activation](y)

@@ -10,9 +10,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.norms import LayerNorm, Norm
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid
-from txjax.parametrization import Scaling
 from txjax.types import UserError
 
 T = TypeVar("T")
@@ -58,7 +57,7 @@ class HeadContext:
 
     Attributes:
       module: the module to whose scope the head's parameters are added.
-      initial, scaling: of new kernels.
+      kernel_init: of new kernels.
       norm: the template of norms.
       activation: one of `nn.ACTIVATIONS`.
       dropout: of the input of a classifier.
@@ -66,8 +65,7 @@ class HeadContext:
     """
 
     module: nn.Module
-    initial: Init = dataclasses.field(default_factory=Init)
-    scaling: Scaling = dataclasses.field(default_factory=Scaling)
+    kernel_init: KernelInit = KernelInit()
     norm: Norm = dataclasses.field(default_factory=LayerNorm)
     activation: str = "gelu"
     dropout: float = 0.0
@@ -75,8 +73,7 @@ class HeadContext:
 
     def linear(self, name: str, size: int, axis: str) -> Linear:
         """A dense layer from the width to `size` outputs, whose logical name is `axis`."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        return Linear((size,), (axis,), **drawn, name=name, parent=self.module)
+        return Linear((size,), (axis,), kernel_init=self.kernel_init, name=name, parent=self.module)
 
     def normalise(self, name: str, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """Applies a norm of its own."""

@@ -51,6 +51,8 @@ class ObjectBoxes(Head):
         # [B layers Q D]: rows of a product are sharded where the batch is the first of their axes.
         x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features], axis=1)
         logits = context.linear("head", class_count(self.classes) + 1, "classes")(x, jnp.float32)
-        drawn = {"initial": context.initial, "scaling": context.scaling}
-        boxes = ThreeLayers(x.shape[-1], 4, "coordinates", drawn, name="box", parent=context.module)(x, jnp.float32)
+        box = ThreeLayers(
+            x.shape[-1], 4, "coordinates", kernel_init=context.kernel_init, name="box", parent=context.module
+        )
+        boxes = box(x, jnp.float32)
         return ObjectPredictions(logits.swapaxes(0, 1), jax.nn.sigmoid(boxes).swapaxes(0, 1))

@@ -72,9 +72,9 @@ class MeanTokens(Pool):
         features = encoded.features[:, encoded.prefix :]
         if encoded.segments is None:
             return features.mean(1)
-        real = (encoded.segments > 0).astype(jnp.float32)
-        total = jnp.einsum("bld,bl->bd", features.astype(jnp.float32), real)
-        return (total / jnp.maximum(real.sum(1), 1.0)[:, None]).astype(features.dtype)
+        token_mask = (encoded.segments > 0).astype(jnp.float32)
+        total = jnp.einsum("bld,bl->bd", features.astype(jnp.float32), token_mask)
+        return (total / jnp.maximum(token_mask.sum(1), 1.0)[:, None]).astype(features.dtype)
 
 
 @dataclasses.dataclass
@@ -92,5 +92,5 @@ class NormedPool(Pool):
     norm: Norm | None = None
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
-        own = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
-        return own.normalise("norm_final", self.pool(encoded, context))
+        with_norm = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
+        return with_norm.normalise("norm_final", self.pool(encoded, context))

@@ -13,8 +13,8 @@ from txjax.nn.heads.pool import Pooler
 from txjax.nn.layers.embed import EMBED_WIDTH
 from txjax.nn.layers.linear import parameter, scale
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Role, Scaling
+from txjax.nn.parameters.init import KernelInit
+from txjax.parametrization import Role
 from txjax.types import UserError, config_field
 
 
@@ -31,7 +31,7 @@ def _inputs(encoded: Encoded, context: HeadContext) -> tuple[jax.Array, Float[Ar
     """The product's left factor, and the embedding."""
     if encoded.embedding is None:
         raise UserError("config.model.head", "a head without a vocabulary, since the inputs are no tokens")
-    return scale(encoded.features, context.scaling.multiplier(Role.OUTPUT)), encoded.embedding
+    return scale(encoded.features, context.kernel_init.scaling.multiplier(Role.OUTPUT)), encoded.embedding
 
 
 @dataclasses.dataclass
@@ -49,7 +49,7 @@ class TiedScaled(VocabHead):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
         x, embedding = _inputs(encoded, context)
-        return Logits(scale(x, (x.shape[-1] / context.scaling.width) ** -0.5), embedding.T)
+        return Logits(scale(x, (x.shape[-1] / context.kernel_init.scaling.width) ** -0.5), embedding.T)
 
 
 @dataclasses.dataclass
@@ -69,7 +69,7 @@ class Untied(VocabHead):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
         x, embedding = _inputs(encoded, context)
-        sizes = x.shape[-1], embedding.shape[0], context.initial, context.scaling
+        sizes = x.shape[-1], embedding.shape[0], context.kernel_init
         return Logits(x, context.within("head", lambda c: _Kernel(*sizes, name="linear", parent=c.module)()))
 
 
@@ -96,12 +96,11 @@ class _Kernel(nn.Module):
 
     width: int
     vocab: int
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self) -> Float[Array, "D V"]:
-        draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT, self.scaling))
+        draw = nn.initializers.normal(self.kernel_init.std(self.width, self.vocab, Role.OUTPUT))
         return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"), 1)
 
 
@@ -137,7 +136,10 @@ class MaskedTokens(Head):
         x, of_logits, axis = encoded.features, context, "width"
         size = x.shape[-1] if encoded.embedding is None else encoded.embedding.shape[-1]
         if size != x.shape[-1]:  # a size that doesn't grow with the model
-            of_logits, axis = dataclasses.replace(context, scaling=Scaling()), EMBED_WIDTH
+            of_logits, axis = (
+                dataclasses.replace(context, kernel_init=KernelInit(context.kernel_init.initial)),
+                EMBED_WIDTH,
+            )
         y = ACTIVATIONS[context.activation](context.linear("transform", size, axis)(x))
         y = context.normalise("norm_transform", y)
         logits = self.logits(dataclasses.replace(encoded, features=y), of_logits)

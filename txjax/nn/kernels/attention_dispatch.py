@@ -4,7 +4,6 @@
 """
 
 import contextlib
-import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +17,8 @@ from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.nn.kernels.splash import not_splash, splash
 from txjax.nn.kernels.tokamax import not_tokamax, tokamax
 from txjax.nn.parameters.remat import checkpoint_name
+from txjax.scoped import Scoped
+from txjax.sharding import constrain
 
 
 class Choice(NamedTuple):
@@ -44,18 +45,15 @@ KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
 _BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
 NAMED = ("reference", "tokamax")  # kernels that a config may name: they run on every platform
 
-_chosen: contextvars.ContextVar[list[Choice] | None] = contextvars.ContextVar("chosen", default=None)
+_chosen = Scoped[list[Choice] | None]("chosen", None)
 
 
 @contextlib.contextmanager
 def choices() -> Iterator[list[Choice]]:
     """The choices for all calls traced inside, in order; the list is filled while tracing."""
     chosen: list[Choice] = []
-    token = _chosen.set(chosen)
-    try:
+    with _chosen.within(chosen):
         yield chosen
-    finally:
-        _chosen.reset(token)
 
 
 def choose(
@@ -116,6 +114,8 @@ def dot_product_attention(
 ) -> Float[Array, "B L H K"]:
     """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; see `reference_attention`.
 
+    Every device has the keys and values of all positions.
+
     Args:
       bias: float32, added to the scores.
       dropout: of the weights. If None, no dropout.
@@ -124,6 +124,8 @@ def dot_product_attention(
     The operations are in a scope `pairs_N_of_M`: the mask's static part allows N of the M = L * S pairs of a query
     and a key, so that FLOPs can be counted for those alone.
     """
+    query = constrain(query, "batch", "length", "heads", None)
+    key, value = (constrain(x, "batch", None, "kv_heads", None) for x in (key, value))
     choice = choose(query, key, mask, bias, dropout, kernel)
     with record_choice(choice, mask):
         if choice.kernel == "reference":

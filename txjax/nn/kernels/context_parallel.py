@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from jaxtyping import Array, Float
@@ -11,24 +12,18 @@ from txjax.nn.kernels.attention_dispatch import NAMED, Choice, dot_product_atten
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.ring import ring
 from txjax.nn.kernels.shards import per_device
-from txjax.sharding import constrain, num_shards
+from txjax.sharding import num_shards
 from txjax.types import UserError, config_field
+
+Attend = Callable[..., jax.Array]  # with the arguments of `nn.dot_product_attention`
 
 
 @dataclasses.dataclass
 class ContextParallel:
     """Base of ways to bring keys to each device's shard of the queries. No variant changes the result."""
 
-    def __call__(
-        self,
-        query: Float[Array, "B L H K"],
-        key: Float[Array, "B S G K"],
-        value: Float[Array, "B S G K"],
-        mask: Mask,
-        bias: Float[Array, "#B H L S"] | None = None,
-        dropout: Callable[[jax.Array], jax.Array] | None = None,
-    ) -> Float[Array, "B L H K"]:
-        """Attention as in `nn.dot_product_attention`."""
+    def attend(self, query: jax.Array, key: jax.Array, mask: Mask, bias: Any = None, dropout: Any = None) -> Attend:
+        """What computes attention with these arguments, which are those of `nn.dot_product_attention`."""
         raise NotImplementedError
 
 
@@ -43,18 +38,8 @@ class AllGatherKV(ContextParallel):
 
     kernel: str | None = config_field(None, choices=NAMED)
 
-    def __call__(
-        self,
-        query: Float[Array, "B L H K"],
-        key: Float[Array, "B S G K"],
-        value: Float[Array, "B S G K"],
-        mask: Mask,
-        bias: Float[Array, "#B H L S"] | None = None,
-        dropout: Callable[[jax.Array], jax.Array] | None = None,
-    ) -> Float[Array, "B L H K"]:
-        query = constrain(query, "batch", "length", "heads", None)
-        key, value = (constrain(x, "batch", None, "kv_heads", None) for x in (key, value))
-        return dot_product_attention(query, key, value, mask, bias, dropout, self.kernel)
+    def attend(self, query: jax.Array, key: jax.Array, mask: Mask, bias: Any = None, dropout: Any = None) -> Attend:
+        return functools.partial(dot_product_attention, kernel=self.kernel)
 
 
 @dataclasses.dataclass
@@ -65,28 +50,32 @@ class RingAttention(AllGatherKV):
     decoding) they are all-gathered.
     """
 
-    def __call__(
-        self,
-        query: Float[Array, "B L H K"],
-        key: Float[Array, "B S G K"],
-        value: Float[Array, "B S G K"],
-        mask: Mask,
-        bias: Float[Array, "#B H L S"] | None = None,
-        dropout: Callable[[jax.Array], jax.Array] | None = None,
-    ) -> Float[Array, "B L H K"]:
+    def attend(self, query: jax.Array, key: jax.Array, mask: Mask, bias: Any = None, dropout: Any = None) -> Attend:
         """Raises UserError for a bias, dropout, or a mask that is an array: only `AllGatherKV` supports them."""
         count = num_shards("length")
         if count == 1 or query.shape[1] % count or key.shape[1] % count or mask.offset is not None:
-            return super().__call__(query, key, value, mask, bias, dropout)
+            return super().attend(query, key, mask, bias, dropout)
         prompt = mask.segments if mask.prefix else None
         reasons = {"a bias of positions": bias, "dropout": dropout, "an array": mask.allowed, "a prompt": prompt}
-        for what, given in reasons.items():
-            if given is not None:
+        for what, value in reasons.items():
+            if value is not None:
                 raise UserError(
                     "config.model.attention.context_parallel",
                     f"AllGatherKV() for attention with {what}",
                     "RingAttention()",
                 )
-        choice = Choice("ring", f"keys and values go round {count} devices", query.shape, key.shape)
-        with record_choice(choice, mask):
-            return per_device(functools.partial(ring, mask.causal, mask.window), query, key, value, mask, "length")
+        return ring_attention
+
+
+def ring_attention(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    value: Float[Array, "B S G K"],
+    mask: Mask,
+    bias: None = None,
+    dropout: None = None,
+) -> Float[Array, "B L H K"]:
+    """Attention as in `nn.dot_product_attention`, in a ring of the devices that shard the length."""
+    why = f"keys and values go round {num_shards('length')} devices"
+    with record_choice(Choice("ring", why, query.shape, key.shape), mask):
+        return per_device(functools.partial(ring, mask.causal, mask.window), query, key, value, mask, "length")

@@ -24,8 +24,8 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return "the length is split over devices"
     (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
     queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
-    said = refusal(_call, Call.of(query, key, mask)._replace(query=queries, key=keys))
-    return None if said is None else f"cuDNN: {said}"
+    reason = refusal(_call, Call.of(query, key, mask)._replace(query=queries, key=keys))
+    return None if reason is None else f"cuDNN: {reason}"
 
 
 def cudnn(

@@ -91,8 +91,8 @@ class Mask:
         queries = np.arange(length)
         behind = length + source if self.window is None else self.window - 1
         ahead = 0 if self.causal else behind
-        seen = np.minimum(queries + ahead, source - 1) - np.maximum(queries - behind, 0) + 1
-        return int(np.maximum(seen, 0).sum())
+        counts = np.minimum(queries + ahead, source - 1) - np.maximum(queries - behind, 0) + 1
+        return int(np.maximum(counts, 0).sum())
 
     def _near(self, queries: jax.Array, keys: jax.Array) -> jax.Array:
         """Whether `causal` and `window` allow these pairs of indices."""

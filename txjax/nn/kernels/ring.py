@@ -67,13 +67,13 @@ def _backward(causal: bool, window: int | None, residuals: Any, gradient: jax.Ar
         of_query, of_key, of_value, block = carry
         coming = ring_permute(block, "length")
         key, value, keys = block
-        scores, seen = _scores(causal, window, heads, key, queries, keys, number)
+        scores, allowed = _scores(causal, window, heads, key, queries, keys, number)
         weights = jnp.exp(scores - top) / total
         product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
         of_value = of_value + product("bgrls,bgrlk->bsgk", weights.astype(dtype), of_out)
         of_scores: Any = weights * (product("bgrlk,bsgk->bgrls", of_out, value) - inner)
-        if seen is not None:
-            of_scores = jnp.where(seen, of_scores, 0)
+        if allowed is not None:
+            of_scores = jnp.where(allowed, of_scores, 0)
         of_scores = of_scores.astype(dtype)
         of_query = of_query + product("bgrls,bsgk->bgrlk", of_scores, key)
         of_key = of_key + product("bgrls,bgrlk->bsgk", of_scores, heads)
@@ -98,12 +98,12 @@ def _scores(
     source = key.shape[1]
     me = axis_index("length")
     offset = me * length - (me - number) % num_shards("length") * source
-    seen = Mask(causal, window, queries, keys, offset).dense(length, source)
+    allowed = Mask(causal, window, queries, keys, offset).dense(length, source)
     scores = jnp.einsum("bgrlk,bsgk->bgrls", heads, key, preferred_element_type=jnp.float32)
-    if seen is None:
+    if allowed is None:
         return scores, None
-    seen = seen[:, :, None]
-    return jnp.where(seen, scores, FAR), seen
+    allowed = allowed[:, :, None]
+    return jnp.where(allowed, scores, FAR), allowed
 
 
 def _split(x: jax.Array, groups: int) -> jax.Array:
@@ -119,5 +119,5 @@ def _heads_first(query: jax.Array, groups: int) -> jax.Array:
 
 def _heads_last(x: jax.Array, dtype: Any) -> jax.Array:
     """[B G R L K] -> [B L H K]."""
-    batch, groups, each, length, size = x.shape
-    return x.transpose(0, 3, 1, 2, 4).reshape(batch, length, groups * each, size).astype(dtype)
+    batch, groups, repeats, length, size = x.shape
+    return x.transpose(0, 3, 1, 2, 4).reshape(batch, length, groups * repeats, size).astype(dtype)

@@ -28,10 +28,10 @@ def not_tokamax(query: Any, key: Any, mask: Mask) -> str | None:
     require("tokamax", "tokamax", "config.model.attention.context_parallel.kernel", extra="tokamax")
     if num_shards("length") > 1:
         return "the length is split over devices"
-    said = {name: refusal(kernel, Call.of(query, key, mask)) for name, kernel in _kernels().items()}
-    if None in said.values():
+    reasons = {name: refusal(kernel, Call.of(query, key, mask)) for name, kernel in _kernels().items()}
+    if None in reasons.values():
         return None
-    return "; ".join(f"tokamax's {name}: {why}" for name, why in said.items())
+    return "; ".join(f"tokamax's {name}: {why}" for name, why in reasons.items())
 
 
 def tokamax(

@@ -1,8 +1,6 @@
 """Batch normalization, over the whole batch or over groups of its examples."""
 
 import contextlib
-import contextvars
-from collections.abc import Iterator
 
 import flax.linen as nn
 import jax
@@ -11,21 +9,17 @@ from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import align
 from txjax.nn.layers.norms import Norm
+from txjax.scoped import Scoped
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
 
 # The microbatches of which the batch that is being traced is one.
-_microbatches: contextvars.ContextVar[int] = contextvars.ContextVar("microbatches", default=1)
+_microbatches = Scoped("microbatches", 1)
 
 
-@contextlib.contextmanager
-def microbatch_of(microbatches: int) -> Iterator[None]:
+def microbatch_of(microbatches: int) -> contextlib.AbstractContextManager[int]:
     """The batch of everything traced inside is one of so many microbatches: parts by `train.step.cut`."""
-    token = _microbatches.set(microbatches)
-    try:
-        yield
-    finally:
-        _microbatches.reset(token)
+    return _microbatches.within(microbatches)
 
 
 class BatchNorm(Norm):
@@ -104,8 +98,8 @@ class BatchNorm(Norm):
         whole = of_examples(mean)
         var = of_groups(jnp.square(y - whole))
         if not self.is_initializing():
-            for average, seen in zip(averages, (mean, var * (count / (count - 1))), strict=True):
-                average.value = self.momentum * average.value + (1 - self.momentum) * seen.mean(0)
+            for average, statistic in zip(averages, (mean, var * (count / (count - 1))), strict=True):
+                average.value = self.momentum * average.value + (1 - self.momentum) * statistic.mean(0)
         return whole, of_examples(var)
 
     @nn.nowrap

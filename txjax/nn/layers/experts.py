@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.nn.layers.linear import Linear, parameter
-from txjax.nn.layers.mlp import MLP, GatedMLP
+from txjax.nn.layers.mlp import MLP, GatedMLP, TokenContext
 from txjax.nn.parameters.aux_outputs import sow_aux
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling, role
+from txjax.nn.parameters.init import KernelInit
+from txjax.parametrization import role
 from txjax.sharding import constrain, num_shards
 from txjax.types import UserError, config_field
 
@@ -138,15 +138,14 @@ class _Linears(nn.Module):
       experts: number of experts.
       features: size of the output.
       axes: logical names of input and output.
-      use_bias, initial, scaling, scale: as in `Linear`.
+      use_bias, kernel_init, scale: as in `Linear`.
     """
 
     experts: int
     features: int
     axes: tuple[str, str]
     use_bias: bool
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
     scale: float = 1.0
 
     @nn.compact
@@ -154,7 +153,7 @@ class _Linears(nn.Module):
         """[..., in] -> [..., features] in the dtype of `rows.x`."""
         size, dtype = (rows.x.shape[-1], self.features), rows.x.dtype
         part = role(self.axes[:1], self.axes[1:])
-        draw = nn.initializers.normal(self.scale * self.initial.kernel(*size, part, self.scaling))
+        draw = nn.initializers.normal(self.scale * self.kernel_init.std(*size, part))
         kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes), 1)
         y = rows.product(rows.x, kernel.astype(dtype))
         if self.use_bias:
@@ -190,37 +189,45 @@ class Experts(MLP):
     router_z: float = config_field(0.001, at_least=0)
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
-    ) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual_scale and self.scaling
+    def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
+        kernel_init = self.kernel_init
+        assert kernel_init
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
-        width, residual_scale = x.shape[-1], self.residual_scale
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        router = Linear((self.experts,), ("scores",), use_bias=False, **drawn, name="router")
+        width, residual_scale = x.shape[-1], kernel_init.residual_scale
+        router = Linear((self.experts,), ("scores",), use_bias=False, kernel_init=kernel_init, name="router")
         scores = router(x.astype(jnp.float32))
         probabilities = jax.nn.softmax(scores)
         gates, chosen = jax.lax.top_k(probabilities, self.top)
         gates = gates / gates.sum(-1, keepdims=True) if self.top > 1 else gates
-        real = jnp.broadcast_to(True if real is None else real, x.shape[:2])
-        chosen = jnp.where(real[..., None], chosen, self.experts)  # padding is not routed
+        token_mask = jnp.broadcast_to(True if context.token_mask is None else context.token_mask, x.shape[:2])
+        chosen = jnp.where(token_mask[..., None], chosen, self.experts)  # padding is not routed
 
         def compute(rows: Rows) -> jax.Array:
             def enter(name: str) -> jax.Array:
                 size = self.hidden_size(width)
-                return _Linears(self.experts, size, ("embed", "mlp"), self.use_bias, **drawn, name=name)(rows)
+                return _Linears(
+                    self.experts, size, ("embed", "mlp"), self.use_bias, kernel_init=kernel_init, name=name
+                )(rows)
 
-            hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
+            hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
             axes = ("mlp", "embed")
-            down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual_scale, name="down")
+            down = _Linears(
+                self.experts,
+                width,
+                axes,
+                self.use_bias,
+                kernel_init=kernel_init,
+                scale=residual_scale,
+                name="down",
+            )
             return down(rows._replace(x=hidden))
 
         out, fits = self.routing(x, chosen, self.experts, compute)
 
         def mean(values: jax.Array) -> jax.Array:
             """[B L N] -> [B N], over the tokens that are not padding."""
-            return (values * real[..., None]).sum(1) / jnp.maximum(real.sum(1), 1)[:, None]
+            return (values * token_mask[..., None]).sum(1) / jnp.maximum(token_mask.sum(1), 1)[:, None]
 
         load = mean(jax.nn.one_hot(chosen, self.experts).mean(2))
         if self.balance:

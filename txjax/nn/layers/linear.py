@@ -1,9 +1,8 @@
 """The dense layer that all modules use: sharding, adapters, fan-in rules and FLOP counts depend on it."""
 
-import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -15,13 +14,12 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.axes import Axes, Names
-from txjax.nn.parameters.adapter_hooks import add_adapter, enter_adapter, inside_adapter
-from txjax.nn.parameters.init import Init
+from txjax.axes import Names
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.parameters.kernel_gradient import kernel_gradient
 from txjax.nn.parameters.parameter_order import record_parameter
-from txjax.nn.parameters.quantized_kernels import StoredKernel, storage_of, stored
-from txjax.parametrization import Scaling, role
+from txjax.nn.parameters.quantized_kernels import StoredKernel, stored
+from txjax.parametrization import role
 from txjax.sharding import constrain, unshard_param
 
 Product = Callable[..., jax.Array]
@@ -29,7 +27,7 @@ Bilinear = Callable[[jax.Array, jax.Array], jax.Array]  # (x, whole kernel) -> r
 Gradients = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]  # of x and the whole kernel
 
 
-class _Boxed(nn.LogicallyPartitioned, eq=False):
+class Boxed(nn.LogicallyPartitioned, eq=False):
     """A parameter with the logical names of its axes, of which `inputs` are contracted."""
 
     inputs: int = flax.struct.field(default=0, pytree_node=False)
@@ -52,34 +50,12 @@ def parameter(
 
     assert inputs or name not in ("kernel", "embedding", "table"), f"{name} states no inputs"
 
-    def boxed(*arguments: Any) -> _Boxed:
-        return _Boxed(draw(*arguments), axes, inputs=inputs)
+    def boxed(*arguments: Any) -> Boxed:
+        return Boxed(draw(*arguments), axes, inputs=inputs)
 
-    record_parameter(module.path, name)
+    if module.is_initializing():
+        record_parameter(module.path, name)
     return jnp.asarray(module.param(name, boxed, shape, jnp.float32))
-
-
-def kernel_parameter(
-    module: nn.Module,
-    draw: nn.initializers.Initializer,
-    shape: tuple[int, ...],
-    axes: tuple[str | None, ...],
-    inputs: int,
-) -> jax.Array | StoredKernel:
-    """The parameter `kernel` of `module`, as the model stores it (`Model.storage`). The arguments are `parameter`'s."""
-    found = meta.unbox(module.get_variable("params", "kernel", None))
-    storage = None if inside_adapter() else storage_of(module.path)
-    if found is None and storage is not None:
-        names = storage.axes(Axes(axes, inputs))
-
-        def boxed(*arguments: Any) -> dict[str, _Boxed]:
-            parts = storage.quantized(draw(*arguments), names[storage.format])
-            return {name: _Boxed(x, tuple(names[name]), inputs=inputs) for name, x in parts.items()}
-
-        for name in names:
-            record_parameter(module.path, f"kernel/{name}")
-        found = module.param("kernel", boxed, shape, jnp.float32)
-    return stored(found) or parameter(module, "kernel", draw, shape, axes, inputs)
 
 
 def align(values: jax.Array, x: jax.Array) -> jax.Array:
@@ -196,32 +172,37 @@ class Linear(nn.Module):
       axes: logical names of the output dimensions.
       in_axes: logical names of the input dimensions that are contracted: the last len(in_axes) of x.
       use_bias: whether there is a learned bias, initialised to zero.
-      initial: the kernel's initialiser, from its fan-in and fan-out.
+      kernel_init: how the kernel is drawn, and the factor of its product.
       scale: factor of the kernel at initialisation.
-      scaling: factors that follow from the model's size, of the kernel's initialisation and of its product.
     """
 
     features: tuple[int, ...]
     axes: tuple[str, ...]
     in_axes: tuple[str, ...] = ("embed",)
     use_bias: bool = True
-    initial: Init = dataclasses.field(default_factory=Init)
+    kernel_init: KernelInit = KernelInit()
     scale: float = 1.0
-    scaling: Scaling = Scaling()
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Product | None = None
     ) -> Float[Array, "..."]:
         """[..., *in] -> [..., *features] in `dtype`. If None, in the dtype of x. `product`: see `project`."""
-        x = enter_adapter(self, x)
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))
-        std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part, self.scaling)
+        std = self.scale * self.kernel_init.std(math.prod(inputs), math.prod(features), part)
         axes = (*self.in_axes, *self.axes)
-        kernel = kernel_parameter(self, nn.initializers.normal(std), (*inputs, *features), axes, dims)
-        y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
+        kernel = self.kernel_parameter(nn.initializers.normal(std), (*inputs, *features), axes, dims)
+        y = scale(project(x, kernel, dims, dtype, axes, product), self.kernel_init.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
-        return add_adapter(self, x, y)
+        return y
+
+    def kernel_parameter(
+        self, draw: nn.initializers.Initializer, shape: tuple[int, ...], axes: Names, inputs: int
+    ) -> jax.Array | StoredKernel:
+        """The parameter `kernel`, or what a model stores in few bits. The arguments are those of `parameter`."""
+        params = meta.unbox(self.get_variable("params", "kernel", None))
+        kernel = stored(params) if isinstance(params, Mapping) else None
+        return kernel or parameter(self, "kernel", draw, shape, axes, inputs)

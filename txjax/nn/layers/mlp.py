@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import flax.linen as nn
 import jax
@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.init import KernelInit
 from txjax.nn.parameters.remat import checkpoint_name
-from txjax.parametrization import Scaling
 from txjax.types import config_field
 
 
@@ -33,6 +32,19 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@runtime_checkable
+class TokenContext(Protocol):
+    """What an MLP is given beside its tokens, such as a `LayerContext`."""
+
+    @property
+    def train(self) -> bool:
+        """Whether dropout is active."""
+
+    @property
+    def token_mask(self) -> Bool[Array, "#B L"] | None:
+        """Which tokens are not padding. If None, all are real."""
+
+
 class MLP(nn.Module):
     """down(activation(up(x))) (Vaswani et al. 2017, equation 2). Parameters `up` [D F], `down` [F D].
 
@@ -41,8 +53,7 @@ class MLP(nn.Module):
       hidden: hidden size. If None, from `ratio`.
       use_bias: whether the projections have biases.
       dropout: of the hidden layer.
-      initial, residual_scale: how kernels are initialised, and the last kernel's factor; set by the model.
-      scaling: factors that follow from the model's size; set by the model.
+      kernel_init: set by the model.
     """
 
     ratio: float = config_field(4.0, above=0)
@@ -50,9 +61,7 @@ class MLP(nn.Module):
     activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
     use_bias: bool = True
     dropout: float = config_field(0.0, at_least=0, below=1)
-    initial: Init | None = None
-    residual_scale: float | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
 
     def hidden_size(self, width: int) -> int:
         """F for an input of this width."""
@@ -63,19 +72,19 @@ class MLP(nn.Module):
         return ACTIVATIONS[self.activation](enter("up"))
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
-    ) -> Float[Array, "B L D"]:
-        """The output, shape and dtype of x; dropout if `train`. `real`: tokens that are not padding. If None, all."""
-        assert self.initial and self.residual_scale and self.scaling
-        drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
+    def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
+        """The output, shape and dtype of x."""
+        assert self.kernel_init
+        fields: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
         inside = (self.hidden_size(x.shape[-1]),)
 
         def enter(name: str) -> jax.Array:
-            return checkpoint_name(Linear(inside, ("mlp",), **drawn, name=name)(x), "hidden")
+            return checkpoint_name(Linear(inside, ("mlp",), **fields, name=name)(x), "hidden")
 
-        hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
-        down = Linear(x.shape[-1:], ("embed",), in_axes=("mlp",), **drawn, scale=self.residual_scale, name="down")
+        hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
+        down = Linear(
+            x.shape[-1:], ("embed",), in_axes=("mlp",), **fields, scale=self.kernel_init.residual_scale, name="down"
+        )
         return checkpoint_name(down(hidden), "mlp")
 
 

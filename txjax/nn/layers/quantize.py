@@ -10,7 +10,8 @@ import jax
 from jax.typing import DTypeLike
 
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.adapter_hooks import inside_adapter
+from txjax.nn.parameters.active_adapter import inside_adapter
+from txjax.nn.parameters.interception import is_call_of
 from txjax.patterns import matches_path
 from txjax.types import UserError, config_field, require
 
@@ -69,11 +70,9 @@ def quantized(how: Quantize | None) -> Iterator[None]:
     product, paths = how.product(), set()
 
     def intercept(call: Any, args: Any, kwargs: Any, context: nn.module.InterceptorContext) -> Any:
-        module = context.module
-        if not isinstance(module, Linear) or context.method_name != "__call__" or inside_adapter():
+        if not is_call_of(context, Linear.__call__) or inside_adapter():
             return call(*args, **kwargs)
-        path = "/".join(module.path).rpartition("block/")[2]
-        paths.add(path)
+        paths.add(path := "/".join(context.module.path).rpartition("block/")[2])
         return call(*args, **kwargs, **({"product": product} if how.matches(path) else {}))
 
     with nn.intercept_methods(intercept):

@@ -1,9 +1,10 @@
-"""Initialisers of kernels: a standard deviation from the fans, and a factor for the ends of residual branches."""
+"""What a model sets in its parts: initialisers of kernels, and a factor for the ends of residual branches."""
 
 import dataclasses
+from typing import Any
 
 from txjax.parametrization import Role, Scaling
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -50,3 +51,34 @@ class GPT2(Normal):
 
     def residual_scale(self, branches: int) -> float:
         return branches**-0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelInit:
+    """How a part's kernels are drawn, and which factors they have; the model sets it in all of its parts.
+
+    Attributes:
+      initial: the initialiser, from a kernel's fan-in and fan-out.
+      scaling: factors that follow from the model's size, of a kernel's initialisation and of its product.
+      residual_scale: the factor, at initialisation, of kernels that write into the residual stream.
+    """
+
+    initial: Init = dataclasses.field(default_factory=Init)
+    scaling: Scaling = Scaling()
+    residual_scale: float = 1.0
+
+    def std(self, fan_in: int, fan_out: int, role: Role) -> float:
+        """The standard deviation of the entries of a kernel in this role."""
+        return self.initial.kernel(fan_in, fan_out, role, self.scaling)
+
+
+def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
+    """A copy of a module, without a parent, with the fields that the model sets.
+
+    Raises:
+      UserError: the config sets one of them at `where` too.
+    """
+    for name in fields:
+        if (value := getattr(template, name)) is not None:
+            raise UserError(f"{where}.{name}", "nothing: the model sets it from its own fields", value)
+    return template.clone(parent=None, name=None, **fields)

@@ -1,10 +1,11 @@
 """A record of the order in which a model's initialisation meets its parameters: that of the forward pass."""
 
 import contextlib
-import contextvars
 from collections.abc import Iterator
 
-_met: contextvars.ContextVar[list[list[str]] | None] = contextvars.ContextVar("met_parameters", default=None)
+from txjax.scoped import Scoped
+
+_met = Scoped[list[list[str]] | None]("met_parameters", None)
 
 
 @contextlib.contextmanager
@@ -14,11 +15,8 @@ def record_parameters() -> Iterator[list[list[str]]]:
     The lists are filled while the initialisation is traced.
     """
     met: list[list[str]] = [[]]
-    token = _met.set(met)
-    try:
+    with _met.within(met):
         yield met
-    finally:
-        _met.reset(token)
 
 
 def begin_call() -> None:

@@ -1,11 +1,9 @@
 """Kernels that are stored in eight or four bits: the frozen base of QLoRA. The library qwix rounds them."""
 
-import contextlib
-import contextvars
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import flax.struct
@@ -63,16 +61,16 @@ class QuantizedKernels:
         *apart, last = axes.uncopied_dims[: axes.inputs]
         alone = [*apart] if self.tile else []
         tiles = {last: _tile(kernel.shape[last], self.tile)} if self.tile else {}
-        each = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
-        found = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=each, tiled_axes=tiles)
-        values = found.qvalue
+        scaled_axes = [i for i in range(kernel.ndim) if i not in axes.uncopied_dims[: axes.inputs]] + alone
+        quantized = qwix.quantize(kernel, FORMATS[self.format], channelwise_axes=scaled_axes, tiled_axes=tiles)
+        values = quantized.qvalue
         if self.format in _PACKED:
             if kernel.shape[-1] % 2:
                 got = f"{list(kernel.shape)}"
                 raise UserError(f"{FIELD}.paths", "kernels whose last dimension is even, for four bits", got)
             low, high = (values.astype(jnp.uint8)[..., start::2] & 15 for start in (0, 1))
             values = low | high << 4
-        return {self.format: values, SCALE: found.scale}
+        return {self.format: values, SCALE: quantized.scale}
 
     def axes(self, axes: Axes) -> dict[str, Axes]:
         """The logical axes of these parameters."""
@@ -188,40 +186,3 @@ def stored_parts(paths: Iterable[str]) -> dict[str, str]:
     paths = set(paths)
     kernels = {kernel for path in paths for kernel, _, name in [path.rpartition("/")] if name in FORMATS}
     return {path: kernel for path in paths for kernel, _, _ in [path.rpartition("/")] if kernel in kernels}
-
-
-@dataclasses.dataclass(frozen=True)
-class _Active:
-    """The storage of the model that is initialised, and the paths of the Linears that it met."""
-
-    storage: QuantizedKernels
-    offered: set[str] = dataclasses.field(default_factory=set)
-
-
-_active: contextvars.ContextVar[_Active | None] = contextvars.ContextVar("storage", default=None)
-
-
-@contextlib.contextmanager
-def storing(storage: QuantizedKernels | None) -> Iterator[None]:
-    """The kernels that are created inside are stored so. If None, as float32.
-
-    Raises:
-      UserError: no path matches.
-    """
-    state = None if storage is None else _Active(storage)
-    token = _active.set(state)
-    try:
-        yield
-    finally:
-        _active.reset(token)
-    if state:
-        state.storage.check(state.offered)
-
-
-def storage_of(path: tuple[str, ...]) -> QuantizedKernels | None:
-    """How the kernel of the `Linear` at this path is to be stored. If None, as float32."""
-    if (state := _active.get()) is None:
-        return None
-    name = "/".join(path)
-    state.offered.add(name)
-    return state.storage if state.storage.matches(name) else None

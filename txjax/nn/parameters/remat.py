@@ -7,6 +7,8 @@ from typing import Any
 import jax
 import jax.ad_checkpoint
 
+from txjax import backend
+
 Policy = Callable[..., Any]
 
 _ATTENTION = ("query", "key", "value", "attended")  # inputs of attention, and the input of its output projection
@@ -73,3 +75,15 @@ REMAT: dict[str, Remat] = {
     "offload": Remat("each block's input and all products, in the host's memory", _on_host(*NAMES), host=True),
     "offload_full": Remat("each block's input, in the host's memory", _on_host(_STREAM), host=True),
 }
+
+
+def remat_policy(name: str) -> Policy | None:
+    """The `jax.checkpoint` policy of this name. If None, all results are saved.
+
+    Raises:
+      UserError: it needs host memory, which the backend doesn't have.
+    """
+    remat = REMAT[name]
+    if remat.host:
+        backend.need_host_memory("config.model.stack.remat")
+    return remat.policy

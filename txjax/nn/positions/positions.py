@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from txjax.nn.layers.embed import Embed
 from txjax.nn.layers.linear import align, parameter
@@ -29,6 +29,15 @@ class Grid(NamedTuple):
     rows: int
     columns: int
     prefix: int = 0
+
+
+def padded_image(x: Shaped[Array, "B L *D"], grid: Grid, multiple: int) -> Shaped[Array, "B R C *D"]:
+    """The tokens of a grid as an image, with zeros below and on the right to a multiple of rows and columns."""
+    if grid.prefix:
+        raise UserError("config.model", "a model without a class token: only the patches of a grid", grid)
+    image = x.reshape(x.shape[0], *grid[:2], *x.shape[2:])
+    more = [(0, 0), *((0, -size % multiple) for size in grid[:2]), *((0, 0),) * (x.ndim - 2)]
+    return jnp.pad(image, more) if any(after for _, after in more) else image
 
 
 class Positions(nn.Module):
@@ -106,8 +115,8 @@ class Counted(Learned):
         """The tokens counted from 0; -1 for padding."""
         if segments is None:
             return super().numbers(length, segments)
-        real = (segments > 0).astype(jnp.int32)
-        return jnp.cumsum(real, axis=1, dtype=jnp.int32) * real - 1
+        token_mask = (segments > 0).astype(jnp.int32)
+        return jnp.cumsum(token_mask, axis=1, dtype=jnp.int32) * token_mask - 1
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import errors, traverse_util
 from flax.core import meta
 
-from txjax.nn.parameters.adapter_hooks import applied_at
+from txjax.nn.parameters.active_adapter import applied_at
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, needs_barriers
 from txjax.types import PyTree, UserError
@@ -22,6 +22,17 @@ _BY_LAYER = (
     "layer_inputs",
     *AUX_COLLECTIONS,
 )  # what each layer has for itself
+
+
+def check_turns(depth: int, kinds: int, groups: int) -> None:
+    """Raises UserError if the depth is not a multiple of the kinds of layers, and of the sets of parameters."""
+    if depth % kinds:
+        raise UserError("config.model.depth", f"a multiple of the {kinds} kinds of layers", depth)
+    if depth % groups:
+        raise UserError("config.model.stack.groups", f"a divisor of the depth {depth}", groups)
+    if groups < depth and (depth // groups) % kinds:
+        expected = f"groups of a multiple of the {kinds} kinds of layers"
+        raise UserError("config.model.stack.groups", expected, groups)
 
 
 def take_turns(
@@ -51,11 +62,11 @@ def take_turns(
     """
     depth, count = stack.depth, len(kinds)
     blocks = [kind.clone(parent=None, name="block", _deep_clone=True) for kind in kinds]
-    given = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
-    apart = isinstance(given["params"], tuple)
-    given = given if apart else meta.remove_axis(given, 0, _STACKED)
-    params = given.pop("params")
-    if state := sorted(set(given) - set(_BY_LAYER)):
+    collections = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
+    apart = isinstance(collections["params"], tuple)
+    collections = collections if apart else meta.remove_axis(collections, 0, _STACKED)
+    params = collections.pop("params")
+    if state := sorted(set(collections) - set(_BY_LAYER)):
         raise UserError("config.model.stack", "layers without model state, if they differ or are shared", state)
     scope = stack.scope
     assert scope is not None
@@ -66,8 +77,8 @@ def take_turns(
     unroll = min(max(1, unroll // count), turns)
     barriers = apart or needs_barriers(turns // unroll, unroll * count)
 
-    def run(i: int, params: PyTree, own: PyTree, x: PyTree) -> tuple[PyTree, tuple[PyTree | None, PyTree]]:
-        variables, keys, fraction = own
+    def run(i: int, params: PyTree, arrays: PyTree, x: PyTree) -> tuple[PyTree, tuple[PyTree | None, PyTree]]:
+        variables, keys, fraction = arrays
 
         def apply(params: PyTree, variables: PyTree, keys: PyTree, x: PyTree, fraction: jax.Array) -> Any:
             def call(block: nn.Module) -> Any:
@@ -90,43 +101,43 @@ def take_turns(
         (x, stream), changed = (out, {}) if mutable is False else out
         return x, (stream, dict(changed))
 
-    def turn(params_of: Callable[[int], PyTree], x: PyTree, own: PyTree) -> tuple[PyTree, PyTree]:
+    def turn(params_of: Callable[[int], PyTree], x: PyTree, arrays: PyTree) -> tuple[PyTree, PyTree]:
         results = []
         for i in range(count):
-            x, result = run(i, params_of(i), jax.tree.map(lambda a, i=i: a[i], own), x)
+            x, result = run(i, params_of(i), jax.tree.map(lambda a, i=i: a[i], arrays), x)
             results.append(result)
-        return x, jax.tree.map(lambda *each: jnp.stack(each), *results)
+        return x, jax.tree.map(lambda *outcomes: jnp.stack(outcomes), *results)
 
     def cut(tree: PyTree, *leading: int) -> PyTree:
         return jax.tree.map(lambda a: a.reshape(*leading, *a.shape[1:]), tree)
 
     if apart:
-        fractions, each = stack.depth_fractions(depth), []
+        fractions, outcomes = stack.depth_fractions(depth), []
         for i in range(depth):
-            variables, keys = ({name: layers[i] for name, layers in tree.items()} for tree in (given, rngs))
-            own = variables, keys, fractions[i]
-            x, result = run(i % count, params[i * groups // depth], own, x)
-            each.append(result)
-        for name in each[0][1]:
-            stack.put_variable(name, "block", tuple(changed[name] for _, changed in each))
-        streams = jax.tree.map(lambda *layers: jnp.stack(layers), *(stream for stream, _ in each))
+            variables, keys = ({name: layers[i] for name, layers in tree.items()} for tree in (collections, rngs))
+            arrays = variables, keys, fractions[i]
+            x, result = run(i % count, params[i * groups // depth], arrays, x)
+            outcomes.append(result)
+        for name in outcomes[0][1]:
+            stack.put_variable(name, "block", tuple(changed[name] for _, changed in outcomes))
+        streams = jax.tree.map(lambda *layers: jnp.stack(layers), *(stream for stream, _ in outcomes))
         return x if streams is None else (x, streams)
 
-    own = (given, rngs, stack.depth_fractions(depth))
+    arrays = (collections, rngs, stack.depth_fractions(depth))
     if shared:
 
         def group(x: PyTree, one: PyTree) -> tuple[PyTree, PyTree]:
-            params, own = one
-            return jax.lax.scan(lambda x, own: turn(lambda i: params, x, own), x, own, unroll=unroll)
+            params, arrays = one
+            return jax.lax.scan(lambda x, arrays: turn(lambda i: params, x, arrays), x, arrays, unroll=unroll)
 
-        x, results = jax.lax.scan(group, x, (params, cut(own, groups, turns, count)))
+        x, results = jax.lax.scan(group, x, (params, cut(arrays, groups, turns, count)))
     else:
 
         def several(x: PyTree, one: PyTree) -> tuple[PyTree, PyTree]:
-            params, own = one
-            return turn(lambda i: jax.tree.map(lambda a: a[i], params), x, own)
+            params, arrays = one
+            return turn(lambda i: jax.tree.map(lambda a: a[i], params), x, arrays)
 
-        xs = cut(params, turns, count), cut(own, turns, count)
+        xs = cut(params, turns, count), cut(arrays, turns, count)
         x, results = jax.lax.scan(several, x, xs, unroll=unroll)
     lead = 3 if shared else 2
     streams, changed = jax.tree.map(lambda a: a.reshape(depth, *a.shape[lead:]), results)

@@ -4,7 +4,7 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.axes import KIND
-from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.stack import Stack
 from txjax.types import PyTree, UserError

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
-from txjax.nn.parameters.adapter_hooks import applied_at
+from txjax.nn.parameters.active_adapter import applied_at
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, checkpoint_name, needs_barriers
 from txjax.sharding import constrain
@@ -106,8 +106,8 @@ def pipelined(
     unroll = min(unroll, schedule.depth // schedule.stages)
     if policy is not None:
         layer = jax.checkpoint(layer, prevent_cse=needs_barriers(schedule.ticks, unroll), policy=policy)
-    x, seen = flow(layer, layers, x, context, schedule, unroll)
-    for name, tree in seen.items():
+    x, sown = flow(layer, layers, x, context, schedule, unroll)
+    for name, tree in sown.items():
         stack.put_variable(name, "block", tree)
     return x
 
@@ -136,18 +136,18 @@ def flow(
             batch,
         )
     stages, grouped = jnp.arange(plan.stages, dtype=jnp.int32), plan.group(layers)
-    given, form = jax.tree.flatten(context)
-    cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in given]
+    arrays, form = jax.tree.flatten(context)
+    cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in arrays]
     with sharding.without_axis("layers"):
         # Every stage gets all microbatches and indexes them by tick.
         waiting = constrain(plan.cut(constrain(x, "batch")), None, *_STREAM)
-        given = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(given, cut, strict=True)]
+        arrays = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(arrays, cut, strict=True)]
 
-    def stage(own: PyTree, x: jax.Array, item: jax.Array) -> tuple[jax.Array, PyTree]:
+    def stage(own_arrays: PyTree, x: jax.Array, item: jax.Array) -> tuple[jax.Array, PyTree]:
         part, turn = item % plan.parts, item // plan.parts
-        own = jax.tree.map(lambda a: a[0] if plan.rounds == 1 else _take(a, turn), own)
-        mine = jax.tree.unflatten(form, [_take(a, part) if c else a for a, c in zip(given, cut, strict=True)])
-        return jax.lax.scan(lambda x, one: layer(one, constrain(x, *_STREAM), mine, part), x, own, unroll=unroll)
+        own_arrays = jax.tree.map(lambda a: a[0] if plan.rounds == 1 else _take(a, turn), own_arrays)
+        mine = jax.tree.unflatten(form, [_take(a, part) if c else a for a, c in zip(arrays, cut, strict=True)])
+        return jax.lax.scan(lambda x, one: layer(one, constrain(x, *_STREAM), mine, part), x, own_arrays, unroll=unroll)
 
     def tick(carry: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
         inputs, waiting = carry

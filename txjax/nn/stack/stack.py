@@ -1,21 +1,16 @@
 """The stack of blocks: scan, rematerialisation and the pipeline are used here only."""
 
-import dataclasses
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from txjax import backend
-from txjax.nn.attention.attention import Attention, LayerContext
-from txjax.nn.parameters.adapter_hooks import share_adapter
-from txjax.nn.parameters.remat import REMAT, Policy, checkpoint_name, needs_barriers
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.parameters.remat import REMAT, checkpoint_name, needs_barriers, remat_policy
 from txjax.nn.stack.block import Block
-from txjax.nn.stack.layer_kinds import take_turns
+from txjax.nn.stack.layer_kinds import check_turns, take_turns
 from txjax.nn.stack.pipeline import Schedule, pipelined
-from txjax.nn.stack.stack_records import record_stack
 from txjax.sharding import num_shards
-from txjax.tree import walk
 from txjax.types import PyTree, UserError, config_field
 
 
@@ -76,11 +71,8 @@ class Stack(nn.Module):
         assert self.block is not None and self.depth is not None
         kinds = self.block if isinstance(self.block, tuple) else (self.block,)
         groups = self.groups or self.depth
-        self._check(len(kinds), groups)
-        record_stack(self.path, x, self.depth, kinds[0].branches, groups, self.rounds)
-        attentions = (path for path, part in walk(kinds[0], "block") if isinstance(part, Attention))
-        shared = share_adapter(self, (path.replace(".", "/") for path in attentions))
-        context = dataclasses.replace(context, adapter=shared)
+        if len(kinds) > 1 or self.groups:
+            check_turns(self.depth, len(kinds), groups)
 
         def layer(
             block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array
@@ -88,7 +80,7 @@ class Stack(nn.Module):
             x = block(jax.tree.map(lambda x: checkpoint_name(x, "stream"), x), context, depth_fraction)
             return x, x if every else None
 
-        policy = self.policy()
+        policy = remat_policy(self.remat)
         # Initialisation takes no time but for compiling it.
         default = backend.unroll(self.depth) if policy is None else 1
         unroll = 1 if self.is_initializing() else self.unroll or default
@@ -123,21 +115,3 @@ class Stack(nn.Module):
         )
         x, streams = loop(block, x, context, self.depth_fractions(groups))
         return (x, streams) if every else x
-
-    def _check(self, kinds: int, groups: int) -> None:
-        assert self.depth is not None
-        if self.depth % kinds:
-            raise UserError("config.model.depth", f"a multiple of the {kinds} kinds of layers", self.depth)
-        if self.depth % groups:
-            raise UserError("config.model.stack.groups", f"a divisor of the depth {self.depth}", groups)
-        if groups < self.depth and (self.depth // groups) % kinds:
-            expected = f"groups of a multiple of the {kinds} kinds of layers"
-            raise UserError("config.model.stack.groups", expected, groups)
-
-    @nn.nowrap
-    def policy(self) -> Policy | None:
-        """The `jax.checkpoint` policy. If None, all results are saved."""
-        remat = REMAT[self.remat]
-        if remat.host:
-            backend.need_host_memory("config.model.stack.remat")
-        return remat.policy

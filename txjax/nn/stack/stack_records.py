@@ -1,13 +1,14 @@
 """A record of the stacks of layers that a trace has met: their places, sizes and depths, whatever the model is."""
 
 import contextlib
-import contextvars
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 
-from txjax.types import PyTree
+from txjax.nn.parameters.interception import is_call_of
+from txjax.nn.stack.stack import Stack
 
 
 class StackRecord(NamedTuple):
@@ -35,22 +36,19 @@ class StackRecord(NamedTuple):
         return self.streams[0][-1]
 
 
-_met: contextvars.ContextVar[list[StackRecord] | None] = contextvars.ContextVar("met", default=None)
-
-
 @contextlib.contextmanager
 def record_stacks() -> Iterator[list[StackRecord]]:
     """The stacks that are called inside, in order; the list is filled while tracing."""
-    met: list[StackRecord] = []
-    token = _met.set(met)
-    try:
-        yield met
-    finally:
-        _met.reset(token)
+    records: list[StackRecord] = []
 
+    def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
+        if is_call_of(context, Stack.__call__):
+            stack, shapes = context.module, tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(args[0]))
+            kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
+            groups = stack.groups or stack.depth
+            path = "/".join(stack.path)
+            records.append(StackRecord(path, shapes, stack.depth, kind.branches, groups, stack.rounds))
+        return call(*args, **options)
 
-def record_stack(path: tuple[str, ...], x: PyTree, depth: int, branches: int, groups: int, rounds: int) -> None:
-    """Adds a call of a stack on `x` to `record_stacks`."""
-    if (met := _met.get()) is not None:
-        shapes = tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(x))
-        met.append(StackRecord("/".join(path), shapes, depth, branches, groups, rounds))
+    with nn.intercept_methods(intercept):
+        yield records

@@ -6,6 +6,7 @@ import jax
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import MAPS
+from txjax.nn.stack import captures
 from txjax.types import PyTree, UserError, flat_paths
 
 
@@ -28,7 +29,8 @@ def sown_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str
       variables: as of `model.init`.
       inputs: the model's arguments, as of an objective's `inputs`.
     """
-    _, state = model.apply(variables, **inputs, train=False, mutable=[MAPS])
+    with captures.attention_maps():
+        _, state = model.apply(variables, **inputs, train=False, mutable=[MAPS])
     sown = flat_paths(state.get(MAPS, {}))
 
     def windows(path: str) -> jax.Array | None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import Classes, Encoded, FirstToken, Grid, Head, HeadContext, MeanTokens
-from txjax.nn.stack.layer_inputs import LAYER_INPUTS, layer_inputs
+from txjax.nn.stack.captures import LAYER_INPUTS, layer_inputs
 from txjax.types import PyTree, UserError, flat_paths
 
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
-from txjax.data import Limits, train_batches
 from txjax.data.loading.buckets import TrimmableSource
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, with_default_eval_data
-from txjax.train.check import check, check_layout
+from txjax.train.check import check_description, check_layout
 from txjax.train.interval import Index, stacked
+from txjax.train.population.members import members_behind, newest_of_all, prepare_members
 from txjax.train.population.recorders import Recorders
 from txjax.train.population.traced import Values, check_together, member, traced_values
 from txjax.train.prepare import Run
@@ -33,10 +33,8 @@ from txjax.train.recorder import RunRecorder
 from txjax.train.run.preemption import EXIT_CODE
 from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluators, shard_batch
-from txjax.train.session import session
-from txjax.train.state.init_from import InitSource
 from txjax.train.state.state import build_layout, model_variables
-from txjax.train.step import Step, make_step
+from txjax.train.step import make_step
 from txjax.train.trainer import HostBatch, Trainer
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
@@ -84,17 +82,18 @@ def train_together(
         check_layout(experiment, jax.device_count())
         experiment.optimizer.lr(experiment.num_steps)
         if experiment.data != experiments[0].data:
-            check(experiment)
+            check_description(experiment)
     check_together(experiments)
     failed: dict[int, RunError] = {}
     while True:
         going = [i for i in range(len(experiments)) if i not in failed]
         if not going:
             return PopulationResult(RunError.code, failed)
-        some, end = _behind([Store(valid_path(workdirs[i])) for i in going], until)
-        now = [going[i] for i in some]
-        theirs = [experiments[i] for i in now], [workdirs[i] for i in now]
-        with session(*theirs, Population, allow_config_change) as trainer:
+        paths = {i: valid_path(workdirs[i]).resolve() for i in going}
+        behind, end = members_behind([Store(path) for path in paths.values()], until)
+        now = [going[i] for i in behind]
+        runs = prepare_members([experiments[i] for i in now], [paths[i] for i in now], allow_config_change)
+        with sharding.use_mesh(runs[0].experiment.mesh), Population(runs) as trainer:
             code = trainer.train(end)
         failed |= {now[i]: failure for i, failure in trainer.recorder.failures.items()}
         if code == EXIT_CODE or now == going:
@@ -108,26 +107,26 @@ class Population(Trainer):
 
     def __init__(self, runs: Sequence[Run]):
         self.run = runs[0]
-        self.runs = runs
+        self.runs = list(runs)
         self.experiment = self.run.experiment
         self.layout = self.run.layout
         self.experiments = [run.experiment for run in runs]
-        mesh, built = self.experiment.mesh, self.layout.batch.mesh
-        assert isinstance(built, jax.sharding.Mesh)
+        mesh = self.experiment.mesh
+        assert isinstance(self.layout.batch.mesh, jax.sharding.Mesh)
+        self.built = self.layout.batch.mesh
         if any(isinstance(run.source, TrimmableSource) and not run.source.whole for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
-        self.sources = {id(run.source): run.source for run in runs}
         orders = [(id(run.source), run.experiment.seed) for run in runs]
-        self.orders = list(dict.fromkeys(orders))  # the different orders of examples
-        self.order_of = [self.orders.index(each) for each in orders]
+        self.orders = dict(zip(orders, runs, strict=True))  # a run of each order of examples
+        self.order_of = [list(self.orders).index(order) for order in orders]
         self.shared = len(self.orders) == 1
         # Copies of the last one, so that no device lacks a member.
-        copies = -len(runs) % mesh.num_shards(AXIS, built.size)
+        copies = -len(runs) % mesh.num_shards(AXIS, self.built.size)
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
         self.batch_rows = tuple(range(self.experiment.batch_size))
 
-        self.own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
-        inner = build_layout(self.own, built, self.layout)
+        self.alone = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))  # as each member computes
+        inner = build_layout(self.alone, self.built, self.layout.trace)
         self.whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
         self.batch_sharding = inner.batch if self.shared else sharding.stack_shardings(AXIS, inner.batch, mesh)
         values = traced_values([self.experiments[i] for i in self.padded])
@@ -137,22 +136,21 @@ class Population(Trainer):
             self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(runs))]
         folders = [run.workdir for run in runs]
         self.recorder = Recorders(runs, evaluators(self.experiments, self.layout.batch, self.run.evals, folders))
+        self.trace(make_step(self.experiment, self.layout))
 
     def build(self, frozen: int | None) -> None:
         """Builds the step. `frozen`: the axis of the members in frozen parameters; None if these are there once."""
-        mesh, built = self.experiment.mesh, self.layout.batch.mesh
-        assert isinstance(built, jax.sharding.Mesh)
-        every = sharding.stack_shardings(AXIS, self.whole, mesh)
+        every = sharding.stack_shardings(AXIS, self.whole, self.experiment.mesh)
         self.shardings = every if frozen == 0 else dataclasses.replace(every, frozen=self.whole.frozen)
         axes = TrainState(step=0, params=0, frozen=frozen, model_state=0, opt_state=0, skipped=0, ema=0)  # type: ignore[arg-type]
 
         def step(values: Values, state: TrainState, batch: Batch) -> Any:
-            mine = member(self.own, values)
-            return make_step(mine, build_layout(mine, built, self.layout))(state, batch)
+            mine = member(self.alone, values)
+            return make_step(mine, build_layout(mine, self.built, self.layout.trace))(state, batch)
 
         def pick(state: TrainState, i: jax.Array) -> TrainState:
-            own = state if frozen == 0 else dataclasses.replace(state, frozen={})
-            one = jax.tree.map(lambda x: x[i], own)
+            stacked = state if frozen == 0 else dataclasses.replace(state, frozen={})
+            one = jax.tree.map(lambda x: x[i], stacked)
             return one if frozen == 0 else dataclasses.replace(one, frozen=state.frozen)
 
         all_steps = backend.jit(
@@ -169,12 +167,9 @@ class Population(Trainer):
         """The state of one run, where that run alone has it."""
         return self.pick(self.state, self.numbers[member])
 
-    def traced_step(self) -> Step:
-        return make_step(self.experiment, self.layout)
-
     def restore(self) -> dict[str, Any] | None:
         stores = [recorder.store for recorder in self.recorder.all]
-        step = _newest_of_all(stores)
+        step = newest_of_all(stores)
         if step is None:
             return None
         self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
@@ -183,17 +178,15 @@ class Population(Trainer):
         records = [store.record(step) for store in stores]
         return records[0] | {"sums": stacked([records[i].get("sums", {}) for i in self.padded])}
 
-    def create(self, init_source: InitSource | None) -> None:
-        if init_source is not None:
-            self._stack(init_source.begin(experiment, self.layout) for experiment in self.experiments)
+    def create(self) -> None:
+        if origin := self.run.init_source:
+            self._stack(origin.begin(experiment, self.layout) for experiment in self.experiments)
             return
         self.build(frozen=0)
-        built = self.layout.batch.mesh
-        assert isinstance(built, jax.sharding.Mesh)
 
         def draw(values: Values) -> TrainState:
             mine = member(self.experiment, values)
-            return build_layout(mine, built, self.layout).init(jax.random.key(mine.seed))
+            return build_layout(mine, self.built, self.layout.trace).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
         self.state = backend.jit_once(sharding.vmap_shards(draw, AXIS), numbers, out_shardings=self.shardings)(
@@ -203,11 +196,11 @@ class Population(Trainer):
     def _stack(self, states: Iterable[TrainState]) -> None:
         """Joins the states of all members, and builds the step for what they share."""
         bases: list[PyTree] = []
-        own: list[TrainState] = []
+        others: list[TrainState] = []
         for state in states:
             same = bool(bases) and _equal(bases[0], state.frozen)
             bases.append(bases[0] if same else state.frozen)
-            own.append(dataclasses.replace(state, frozen={}))
+            others.append(dataclasses.replace(state, frozen={}))
         once = all(base is bases[0] for base in bases)
         self.build(frozen=None if once else 0)
 
@@ -216,22 +209,14 @@ class Population(Trainer):
 
         where = self.shardings.frozen
         frozen = jax.device_put(bases[0], where) if once else jax.jit(stack, out_shardings=where)(bases)
-        rest = jax.jit(stack, out_shardings=dataclasses.replace(self.shardings, frozen={}))(own)
+        rest = jax.jit(stack, out_shardings=dataclasses.replace(self.shardings, frozen={}))(others)
         self.state = dataclasses.replace(rest, frozen=frozen)
 
     def batches(self) -> Generator[HostBatch]:
-        size = self.experiment.batch_size
-        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.required_keys)
         with contextlib.ExitStack() as stack:
-            streams = []
-            for number, seed in self.orders:
-                more: dict[str, Any] = {
-                    "start_step": self.start,
-                    "limits": limits,
-                    "workers": self.experiment.data_workers,
-                }
-                stream = train_batches(self.sources[number], batch_size=size, seed=seed, **more)
-                streams.append(stack.enter_context(contextlib.closing(stream)))
+            streams = [self.read_batches(run.source, run.experiment.seed) for run in self.orders.values()]
+            for stream in streams:
+                stack.enter_context(contextlib.closing(stream))
             while True:
                 batches = [next(stream) for stream in streams]
                 if self.shared:
@@ -268,32 +253,3 @@ def _equal(a: PyTree, b: PyTree) -> bool:
     """Whether two trees have the same numbers."""
     pairs = zip(*map(jax.tree.leaves, (a, b)), strict=True)
     return all(bool(jax.device_get(jax.numpy.array_equal(x, y))) for x, y in pairs)
-
-
-def _behind(stores: Sequence[Store], until: int | None) -> tuple[list[int], int | None]:
-    """Who trains first, and until which step: all, unless no step is in all stores (a member had failed)."""
-    found = [set(store.steps()) for store in stores]
-    newest = [max(steps, default=0) for steps in found]
-    lowest = min(newest)
-    if set.intersection(*found) or lowest == max(newest):
-        return list(range(len(stores))), until
-    end = min(step for step in newest if step > lowest)
-    return [i for i, step in enumerate(newest) if step == lowest], min(end, until or end)
-
-
-def _newest_of_all(stores: Sequence[Store]) -> int | None:
-    """The newest step whose every bit is right in all stores, None where none has any.
-
-    Raises:
-      UserError: there are steps, and none that all have.
-    """
-    for store in stores:
-        store.clean()
-    found = [store.steps() for store in stores]
-    for step in sorted(set.intersection(*map(set, found)), reverse=True):
-        if all([store.verify_step(step) for store in stores]):
-            return step
-    if any(found):
-        saved = "; ".join(f"{store.folder.parent.name}: {steps}" for store, steps in zip(stores, found, strict=True))
-        raise UserError("--workdir", "a step that all members have", saved, hint="start again: those behind go first")
-    return None

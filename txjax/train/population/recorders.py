@@ -19,7 +19,7 @@ class Recorders:
 
     def __init__(self, runs: Sequence[Run], eval_fns: Sequence[Evaluations]):
         names = [f"{run.workdir.name}: " for run in runs] if len(runs) > 1 else [""]
-        self.all = [RunRecorder(*each) for each in zip(runs, eval_fns, names, strict=True)]
+        self.all = [RunRecorder(*parts) for parts in zip(runs, eval_fns, names, strict=True)]
         self.eval_fn = eval_fns[0]
         self.workdirs = [run.workdir for run in runs]
 

@@ -43,15 +43,15 @@ class Table(Schedule):
 
 def leaves(experiment: Experiment) -> Values:
     """The plain values of the tree and the classes of its components, by dotted path."""
-    found: Values = {}
+    values: Values = {}
     for path, node in tree.walk(experiment):
         if dataclasses.is_dataclass(node):
-            found[f"{path}.class"] = type(node)
+            values[f"{path}.class"] = type(node)
         elif not isinstance(node, dict | tuple | list):
-            found[path] = node
+            values[path] = node
         else:
-            found[f"{path}#"] = len(node)
-    return found
+            values[f"{path}#"] = len(node)
+    return values
 
 
 def with_values(node: Any, values: Values, path: str = "config") -> Any:
@@ -70,26 +70,27 @@ def with_values(node: Any, values: Values, path: str = "config") -> Any:
 
 def arguments(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
     """The metadata of every field whose number the step's program can take as an argument, by dotted path."""
-    found: dict[str, Mapping[str, Any]] = {}
+    metadata: dict[str, Mapping[str, Any]] = {}
     for parent, node in tree.walk(experiment):
         for field in tree.config_fields(node) if dataclasses.is_dataclass(node) else ():
-            path, value = f"{parent}.{field.name}", getattr(node, field.name)
+            path = f"{parent}.{field.name}"
+            value = getattr(node, field.name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if number and field.metadata.get("traced") and path.startswith(STEP) and not path.startswith(OWN):
-                found[path] = field.metadata
-    return found
+                metadata[path] = field.metadata
+    return metadata
 
 
 def program(experiment: Experiment) -> Values:
     """All that an experiment's program depends on, by dotted path."""
     taken = arguments(experiment)
-    found: Values = {DATA: str(batch_spec(experiment.data, 1))}
+    values: Values = {DATA: str(batch_spec(experiment.data, 1))}
     for path, value in leaves(experiment).items():
         if path in taken:
-            found |= {} if taken[path]["off"] is None else {path: value == taken[path]["off"]}
+            values |= {} if taken[path]["off"] is None else {path: value == taken[path]["off"]}
         elif not path.startswith(OWN):
-            found[path] = value
-    return found
+            values[path] = value
+    return values
 
 
 def populations(experiments: Sequence[Experiment]) -> list[list[int]]:
@@ -127,10 +128,10 @@ def _shown(value: Any) -> str:
     return "(none)" if value is ... else value.__name__ if isinstance(value, type) else repr(value)
 
 
-def differing(found: Sequence[Values]) -> dict[str, list[Any]]:
+def differing(members: Sequence[Values]) -> dict[str, list[Any]]:
     """The rows of values that are not all equal, by path; `...` where one has no such path."""
-    paths = dict.fromkeys(path for values in found for path in values)
-    rows = {path: [values.get(path, ...) for values in found] for path in paths}
+    paths = dict.fromkeys(path for values in members for path in values)
+    rows = {path: [values.get(path, ...) for values in members] for path in paths}
     return {path: row for path, row in rows.items() if any(value != row[0] for value in row[1:])}
 
 

@@ -34,7 +34,7 @@ def keep_earlier_run(workdir: Path) -> None:
     if not names or not path.exists() or not path.stat().st_size:
         return
     taken = (any((workdir / f"{name}.before-{n}").exists() for name in (*NAMES, METRICS)) for n in itertools.count(1))
-    number = next(n for n, found in enumerate(taken, start=1) if not found)
+    number = next(n for n, is_taken in enumerate(taken, start=1) if not is_taken)
     for name in names:
         (workdir / name).rename(workdir / f"{name}.before-{number}")
     log.warning("%s of the run before are kept as NAME.before-%d", join_names(names, len(names)), number)

@@ -21,7 +21,7 @@ EVERY = 1.0  # seconds between writings
 
 
 class Goodput:
-    """Counts every second since the process called `train` as exactly one kind.
+    """Counts every second since the preparation of the run as exactly one kind.
 
     `start` preparation and a fresh draw; `restore` reading a checkpoint; `compile` the first step of every length;
     `step` training, `data` waiting for it; `evaluation`; `save` what saving held up; `lost` work that was done and had
@@ -31,10 +31,17 @@ class Goodput:
     `workdir/goodput.json`, written at every row of the log but once a second at most.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begun: float | None = None) -> None:
+        """
+        Args:
+          begun: when the preparation began, by `time.monotonic()`. If None, now.
+        """
         self.seconds = dict.fromkeys(KINDS, 0.0)
-        self.starts, self.lost_steps = 1, 0
-        self._kind, self._since, self._written = "start", time.monotonic(), 0.0
+        self.starts = 1
+        self.lost_steps = 0
+        self._kind = "start"
+        self._written = 0.0
+        self._since = time.monotonic() if begun is None else begun
         self._paths: list[Path] = []
 
     @contextlib.contextmanager
@@ -51,7 +58,8 @@ class Goodput:
         """From now on seconds are of this kind."""
         now = time.monotonic()
         self.seconds[self._kind] += now - self._since
-        self._kind, self._since = kind, now
+        self._kind = kind
+        self._since = now
 
     def resume(self, workdirs: Sequence[Path], step: int, record: dict[str, float], logged: int) -> None:
         """Takes over what earlier starts of a run spent, and writes to its workdir from now on.
@@ -126,8 +134,8 @@ def read(workdir: Path) -> dict[str, float]:
 def _parsed(path: Path) -> dict[str, float] | None:
     """The numbers of the file; None where there is one that holds none."""
     try:
-        found = tree.read_json(path) if path.exists() else {}
+        totals = tree.read_json(path) if path.exists() else {}
     except UserError:
         return None
     known = (*KINDS, "starts", "lost_steps")
-    return {k: v for k, v in found.items() if k in known and type(v) in (int, float) and 0 <= v < 1e12}
+    return {k: v for k, v in totals.items() if k in known and type(v) in (int, float) and 0 <= v < 1e12}

@@ -69,7 +69,8 @@ class _Lock:
     """Both locks of a workdir, until they are closed. Raises what `locked` raises, and OSError."""
 
     def __init__(self, workdir: Path):
-        self.workdir, self.path = workdir, workdir / NAME
+        self.workdir = workdir
+        self.path = workdir / NAME
         self.me = f"process {os.getpid()} on {socket.gethostname()}"
         self.file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         self.folder = os.open(workdir, os.O_RDONLY)

@@ -26,8 +26,8 @@ class Steps:
     @staticmethod
     def parse(text: str) -> "Steps":
         """Reads `START:STOP`. Raises UserError for anything else."""
-        found = re.fullmatch(r"(\d+):(\d+)", text)
-        steps = Steps(int(found[1]), int(found[2])) if found else None
+        numbers = re.fullmatch(r"(\d+):(\d+)", text)
+        steps = Steps(int(numbers[1]), int(numbers[2])) if numbers else None
         if steps is None or not 1 <= steps.start <= steps.stop:
             raise UserError(FLAG, "START:STOP, two steps with 1 <= START <= STOP, such as 10:12", text)
         return steps

@@ -27,8 +27,11 @@ class Watchdog:
 
     def __init__(self, folder: Path, seconds: float):
         self.path = folder / "logs" / f"stuck_process_{distributed.process_index()}.txt"
-        self.seconds, self.allowed = seconds, seconds
-        self.doing, self.awake, self.beaten = "starting", 0.0, 0.0  # seconds awake, now and at the last beat
+        self.seconds = seconds
+        self.allowed = seconds
+        self.doing = "starting"
+        self.awake = 0.0
+        self.beaten = 0.0  # seconds awake, now and at the last beat
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -41,7 +44,8 @@ class Watchdog:
 
     def beat(self, doing: str) -> None:
         """Progress: next the run does this."""
-        self.doing, self.beaten = doing, self.awake
+        self.doing = doing
+        self.beaten = self.awake
 
     @contextlib.contextmanager
     def patient(self, doing: str) -> Iterator[None]:

@@ -112,8 +112,8 @@ def check_config(workdir: Path, experiment: Any) -> None:
         return
     damaged = "write this command's config in its place by --allow_config_change"
     old = tree.fill_defaults(tree.read_json(path, damaged), experiment)
-    found = tree.diff(old, tree.to_json(experiment))
-    if differences := [d for d in found if not d[0].startswith(HARMLESS)]:
+    changes = tree.diff(old, tree.to_json(experiment))
+    if differences := [change for change in changes if not change[0].startswith(HARMLESS)]:
         shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
         raise UserError(
             "--config",

@@ -35,7 +35,8 @@ def tokens_per_batch(experiment: Experiment) -> int:
 
     The positions of several tasks are added up. For a model that takes neither, examples.
     """
-    spec, patch = experiment.data.spec(), getattr(experiment.model, "patch", None)
+    spec = experiment.data.spec()
+    patch = getattr(experiment.model, "patch", None)
     positions = 0
     for key, x in spec.items():
         name = part_of(key)[1]
@@ -79,7 +80,8 @@ def flops_per_step(
       variables: the model's, as `Layout.variables`. If None, they are traced.
       batch: the batch's spec. If None, the data set's, not cut to a bucket's length.
     """
-    optimizer, forward = experiment.optimizer.tuning(experiment.model), forward_of(experiment)
+    optimizer = experiment.optimizer.tuning(experiment.model)
+    forward = forward_of(experiment)
     variables = variables or meta.unbox(abstract_variables(experiment))
     spec = batch or batch_spec(experiment.data, experiment.batch_size)
     params = pick(variables["params"], optimizer.trained)

@@ -3,32 +3,29 @@
 import logging
 from collections.abc import Iterable
 
-from flax.core import meta
-
 from txjax.experiment import Experiment
 from txjax.nn import stored_parts
 from txjax.objectives import Objective
-from txjax.train.state.state import abstract_variables
+from txjax.train.state.state import ModelTrace
 from txjax.transfer.match import Row
 from txjax.transfer.origin import FIELD, is_under
 from txjax.tree import walk
-from txjax.types import UserError, flat_paths
+from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 
 
-def check_frozen(experiment: Experiment) -> None:
+def check_frozen(experiment: Experiment, trace: ModelTrace) -> None:
     """Checks that the optimizer trains no part that the objective needs frozen, and no quantized kernel.
 
-    The model is traced only if there may be such a part.
+    Args:
+      trace: of the model.
 
     Raises:
       UserError: names the first parameter that would be trained.
     """
     prefixes = _prefixes(experiment)
-    if not prefixes and getattr(experiment.model, "storage", None) is None:
-        return
-    params = flat_paths(meta.unbox(abstract_variables(experiment))["params"])
+    params = trace.parameters
     trained = experiment.optimizer.tuning(experiment.model).trained
     for path, kernel in stored_parts(params).items():
         if trained(path):
@@ -67,7 +64,8 @@ def check_stored(here: Iterable[str], source: str, there: Iterable[str]) -> None
     Raises:
       UserError: names the first kernel that is not.
     """
-    ours, theirs = _formats(here), _formats(there)
+    ours = _formats(here)
+    theirs = _formats(there)
     for path, form in sorted(ours.items()):
         if theirs.get(path, form) != form:
             hint = "`txjax quantize` makes a run with quantized kernels; config.model.storage is how this one has them"
@@ -78,8 +76,8 @@ def _formats(paths: Iterable[str]) -> dict[str, str]:
     """The format of each parameter, by path."""
     paths = set(paths)
     kernels = stored_parts(paths)
-    found = {path: "float32" for path in paths - kernels.keys()}
-    return found | {kernel: path.rpartition("/")[2] for path, kernel in kernels.items() if not path.endswith("/scale")}
+    plain = {path: "float32" for path in paths - kernels.keys()}
+    return plain | {kernel: path.rpartition("/")[2] for path, kernel in kernels.items() if not path.endswith("/scale")}
 
 
 def _prefixes(experiment: Experiment) -> list[str]:

@@ -84,52 +84,52 @@ class InitSource:
     @property
     def facts(self) -> list[dict[str, Any]]:
         """The run, step, digest and prefixes of every origin."""
-        return [each.facts for each in self.steps]
+        return [step.facts for step in self.steps]
 
     def begin(self, experiment: Experiment, layout: Layout) -> TrainState:
         """The state before the first update: parameters of the other runs, a fresh draw of the others."""
         state = layout.create(experiment.seed)
-        drawn, layouts = (flat_paths(_weights(x)) for x in (state, layout.abstract))
+        weights, layouts = (flat_paths(_weights(x)) for x in (state, layout.abstract))
         taken = [(row.here.at.removeprefix("weights/"), row.there, row) for row in self.rows if row.here and row.there]
         for at, _, _ in taken:
-            drawn[at].delete()  # its memory is for the one that comes
+            weights[at].delete()  # its memory is for the one that comes
         for i, source in enumerate(self.steps):
-            ours = [each for each in taken if each[2].source == i]
+            ours = [(at, there, row) for at, there, row in taken if row.source == i]
             wanted = {there.at: _wanted(row, layouts[at].sharding) for at, there, row in ours}
-            found = flat_paths(source.store.load_some(source.step, traverse_util.unflatten_dict(wanted, sep="/")))
-            check_finite(source.workdir, source.step, found)
+            loaded = flat_paths(source.store.load_some(source.step, traverse_util.unflatten_dict(wanted, sep="/")))
+            check_finite(source.workdir, source.step, loaded)
             for at, there, row in ours:
-                drawn[at] = found.pop(there.at)
+                weights[at] = loaded.pop(there.at)
                 if row.resizes:
-                    drawn[at] = jax.jit(row.resize, out_shardings=layouts[at].sharding)(drawn[at])
-        weights = jax.tree.unflatten(jax.tree.structure(_weights(state)), drawn.values())
-        average = experiment.ema.begin(weights["params"]) if experiment.ema else {}
-        return dataclasses.replace(state, **weights, ema=average)
+                    weights[at] = jax.jit(row.resize, out_shardings=layouts[at].sharding)(weights[at])
+        trees = jax.tree.unflatten(jax.tree.structure(_weights(state)), weights.values())
+        average = experiment.ema.begin(trees["params"]) if experiment.ema else {}
+        return dataclasses.replace(state, **trees, ema=average)
 
     def frozen(self) -> list[Origin]:
         """The origins of the frozen parameters that are the same bits there."""
-        found = []
-        for i, each in enumerate(self.steps):
+        unchanged = []
+        for i, step in enumerate(self.steps):
             arrays = {
                 row.here.at: row.there.at
                 for row in self.rows
                 if row.here and row.there and row.source == i and row.action == "loaded"
                 if row.here.at.startswith("weights/frozen/")
             }
-            found += unchanged_origins(each.workdir, each.store.record(each.step), each.digest, arrays)
-        return found
+            unchanged += unchanged_origins(step.workdir, step.store.record(step.step), step.digest, arrays)
+        return unchanged
 
     def show(self, workdir: Path) -> None:
         """Prints what is loaded, resized, new and dropped, and writes it to `transfer.json`, with the kept files."""
-        inherit_files(workdir, [each.workdir for each in self.steps])
+        inherit_files(workdir, [step.workdir for step in self.steps])
         numbers = {action: sum(row.size for row in self.rows if row.action == action) for action in ACTIONS}
-        for i, each in enumerate(self.steps):
+        for i, step in enumerate(self.steps):
             rows = [row for row in self.rows if row.source == i]
             averaged = any(row.there and row.there.at.startswith("weights/ema/") for row in rows)
-            _table(each.title + ", averaged weights" * averaged, rows)
+            _table(step.title + ", averaged weights" * averaged, rows)
         if numbers["new"]:
             _table("initialised", [row for row in self.rows if row.action == "new"])
-        names = " and ".join(dict.fromkeys(each.name for each in self.steps))
+        names = " and ".join(dict.fromkeys(step.name for step in self.steps))
         summary = ", ".join(f"{number:,} {action}" for action, number in numbers.items() if number)
         log.info("numbers from %s: %s", names, summary)
         arrays = [
@@ -179,15 +179,15 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
         return None
     here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
     sources = [
-        Source(each.field, each.origin, each.name, stored_variables(each.store.record(each.step)["arrays"]))
-        for each in steps
+        Source(step.field, step.origin, step.name, stored_variables(step.store.record(step.step)["arrays"]))
+        for step in steps
     ]
     for source in sources:
         ours = [x for x in map(source.origin.path_there, stored_variables(here)["params"]) if x]
         check_stored(ours, source.name, source.arrays["params"])
     axes = flat_paths(layout.axes, is_leaf=is_axes)
     rows = match(sources, stored_variables(here), axes)
-    runs = [(each.name, each.workdir) for each in steps]
+    runs = [(step.name, step.workdir) for step in steps]
     check_tokenizers(rows, axes, experiment.data, runs)
     check_names(rows, axes, experiment.data, runs)
     check_given(experiment, rows)

@@ -1,12 +1,12 @@
 """The classes and languages of the runs that a run starts from: a row of such a parameter belongs to one name alone."""
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from txjax import tree
 from txjax.data import Dataset
+from txjax.data.class_names import Names, known_names, names_of_config
 from txjax.objectives import languages_of
 from txjax.train.state.init_tokenizers import data_of
 from txjax.transfer.match import Row
@@ -15,7 +15,6 @@ from txjax.types import UserError, join_names
 log = logging.getLogger("txjax")
 
 IMPORTED = Path("huggingface", "config.json")  # of a workdir that `txjax import` made
-Names = tuple[str, ...]
 # The names of a data set, by the logical axis that has a row for each.
 NAMED = {
     "classes": lambda data: data.class_names(),
@@ -42,10 +41,11 @@ def check_names(
     for row in rows:
         if row.here is None or row.there is None or row.source is None:
             continue
-        for axis in {*NAMED} & {*axes.get(row.path, ())} - {each for run, each in compared if run == row.source}:
+        for axis in {*NAMED} & {*axes.get(row.path, ())} - {axis for run, axis in compared if run == row.source}:
             compared.add((row.source, axis))
             name, workdir = runs[row.source]
-            here, there = _known(NAMED[axis](data)), _known(_names(axis, name, workdir))
+            here = known_names(NAMED[axis](data))
+            there = known_names(_names(axis, name, workdir))
             if here is None or there is None or [*map(str.casefold, here)] == [*map(str.casefold, there)]:
                 continue
             hint = f"omit=({row.path.split('/')[0]!r},) of the origin leaves the array out"
@@ -53,27 +53,18 @@ def check_names(
             raise UserError("config.data", expected, join_names(here), hint=hint)
 
 
-def _known(names: Names | None) -> Names | None:
-    """The names; None if they are numbers alone, as of a data set or a Hugging Face folder that has no names."""
-    numbered = names is None or all(re.fullmatch(r"(LABEL_)?\d+", name) for name in names)
-    return None if numbered else names
-
-
 def _names(axis: str, run: str, workdir: Path) -> Names | None:
     """The names of a run's data set, or the classes of an imported model; None, with a warning, if not readable."""
     if (workdir / IMPORTED).is_file():
         if axis != "classes":
             return None
-        named = tree.read_json(workdir / IMPORTED).get("id2label")
-        named = named if isinstance(named, dict) else {}
-        numbers = [number for number in named if str(number).isdigit()]
-        return tuple(str(named[number]) for number in sorted(numbers, key=int))
+        return names_of_config(tree.read_json(workdir / IMPORTED))
     data = data_of(workdir)
     if data is None:
         return None
     try:
-        found = tree.from_json(data)
-        return NAMED[axis](found) if isinstance(found, Dataset) else None
+        dataset = tree.from_json(data)
+        return NAMED[axis](dataset) if isinstance(dataset, Dataset) else None
     except UserError as error:
         log.warning("the %s of %s can't be compared: %s", axis, run, error)
         return None

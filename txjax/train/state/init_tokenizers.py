@@ -15,7 +15,8 @@ from txjax.types import UserError
 log = logging.getLogger("txjax")
 
 AXIS = "vocab"
-TARGET, SOURCE = "tokenizer", "source_tokenizer"
+TARGET = "tokenizer"
+SOURCE = "source_tokenizer"
 SOURCE_TABLE = "embed_source"  # of a model whose source has a vocabulary of its own
 
 
@@ -34,7 +35,8 @@ def check_tokenizers(
     Raises:
       UserError: the other run's tokenizer is another one.
     """
-    ours, compared = tree.to_json(data), set()
+    ours = tree.to_json(data)
+    compared = set()
     for row in rows:
         _check_words(row, runs)
         if row.here is None or row.there is None or row.source is None or AXIS not in axes.get(row.path, ()):
@@ -44,7 +46,8 @@ def check_tokenizers(
             continue
         compared.add(sides)
         name, workdir = runs[row.source]
-        here, there = _tokenizer(ours, sides[1]), _tokenizer(data_of(workdir), sides[2])
+        here = _tokenizer(ours, sides[1])
+        there = _tokenizer(data_of(workdir), sides[2])
         if here is None or there is None or _same(here, there, name):
             continue
         got = _differences(here, there)
@@ -57,15 +60,16 @@ def _check_words(row: Row, runs: Sequence[tuple[str, Path]]) -> None:
     for way in (way for _, way in row.resizes if isinstance(way, Words)):
         assert row.source is not None and row.there is not None
         name, workdir = runs[row.source]
-        here, there = tree.to_json(way.tokenizer), _tokenizer(data_of(workdir), _side(row.there.at))
+        here = tree.to_json(way.tokenizer)
+        there = _tokenizer(data_of(workdir), _side(row.there.at))
         if there is not None and not _same(here, there, name):
             raise UserError(f"{FIELD}.resize.tokenizer", f"that of {name}", _differences(here, there))
 
 
 def _differences(here: Any, there: Any) -> str:
     """The classes of two tokenizers; if they are equal, their first fields that differ."""
-    found = tree.diff(there, here)
-    shown = [each for each in found if each[0] == "class"] or found[:4]
+    fields = tree.diff(there, here)
+    shown = [(field, old, now) for field, old, now in fields if field == "class"] or fields[:4]
     return ", ".join(f"{field} {_shown(now)} (there {_shown(old)})" for field, old, now in shown)
 
 
@@ -86,8 +90,8 @@ def data_of(workdir: Path) -> Any:
 
 def _tokenizer(data: Any, field: str) -> Any:
     """The JSON of the one tokenizer in that of a data set. A source without one of its own has the target's."""
-    found = [*_values(data, field)] or [*_values(data, TARGET)]
-    return found[0] if found and all(each == found[0] for each in found) else None
+    tokenizers = [*_values(data, field)] or [*_values(data, TARGET)]
+    return tokenizers[0] if tokenizers and all(x == tokenizers[0] for x in tokenizers) else None
 
 
 def _values(node: Any, field: str) -> Iterator[Any]:

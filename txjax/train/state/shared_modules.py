@@ -5,26 +5,27 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from flax.core import meta
-
 from txjax.experiment import Experiment
-from txjax.train.state.state import abstract_variables
+from txjax.train.state.state import ModelTrace, trace_model
 from txjax.tree import config_fields, walk
-from txjax.types import UserError, flat_paths
+from txjax.types import UserError
 
 
-def check_shared_modules(experiment: Experiment) -> None:
+def check_shared_modules(experiment: Experiment, trace: ModelTrace) -> None:
     """Checks that no two parts of the model share parameters because the config has one object at both places.
 
-    Templates, which the model copies (`attention`, `mlp`, `norm`, ...), may be one object. The model is traced only if
-    an object is found twice.
+    Templates, which the model copies (`attention`, `mlp`, `norm`, ...), may be one object. The model is traced again
+    only if an object is found twice.
+
+    Args:
+      trace: of the model.
 
     Raises:
       UserError: names both places.
     """
     for first, second, module in _repeated(experiment.model):
         apart = dataclasses.replace(experiment, model=_separated(experiment.model, module))
-        if _parameters(apart) != _parameters(experiment):
+        if trace_model(apart).parameters.keys() != trace.parameters.keys():
             hint = "they would share its parameters: construct it twice, or give one of them a .clone()"
             raise UserError(second, "a module of its own", f"the same object as {first}", hint=hint)
 
@@ -49,7 +50,3 @@ def _separated(node: Any, module: Any) -> Any:
         return node
     fields = {f.name: _separated(getattr(node, f.name), module) for f in config_fields(node)}
     return node.clone(**fields) if hasattr(node, "clone") else dataclasses.replace(node, **fields)  # type: ignore
-
-
-def _parameters(experiment: Experiment) -> set[str]:
-    return set(flat_paths(meta.unbox(abstract_variables(experiment))["params"]))

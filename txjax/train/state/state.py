@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,23 @@ def model_variables(state: TrainState) -> dict[str, PyTree]:
     return {"params": merge(state.ema or state.params, state.frozen), **state.model_state}
 
 
+class ModelTrace(NamedTuple):
+    """What a trace of the model's `init` shows.
+
+    Attributes:
+      boxed: its variables, shapes and dtypes, boxed with their logical axes.
+      calls: the order of parameters in each of its calls.
+    """
+
+    boxed: PyTree
+    calls: list[list[str]]
+
+    @property
+    def parameters(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shape and dtype of every parameter, by path."""
+        return flat_paths(meta.unbox(self.boxed["params"]))
+
+
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """Shapes, dtypes and shardings of a run's state and batches, before any array is made.
@@ -40,7 +57,7 @@ class Layout:
       init: draws the whole state from a key; not yet jitted.
       abstract: the state's shapes, dtypes and shardings.
       batch: sharding of every array of a batch.
-      traced: the model's variables, boxed with their logical axes, and the order of parameters in each of its calls.
+      trace: of the model.
     """
 
     axes: PyTree
@@ -48,7 +65,7 @@ class Layout:
     init: Callable[[jax.Array], TrainState]
     abstract: TrainState
     batch: NamedSharding
-    traced: tuple[PyTree, list[list[str]]]
+    trace: ModelTrace
 
     @property
     def parameters(self) -> int:
@@ -73,6 +90,12 @@ def abstract_variables(experiment: Experiment) -> PyTree:
     return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), _key(), spec)
 
 
+def trace_model(experiment: Experiment) -> ModelTrace:
+    """Traces the model's `init` for a batch of the experiment's data."""
+    with record_parameters() as calls:
+        return ModelTrace(abstract_variables(experiment), calls)
+
+
 def _key() -> PyTree:
     """The shape and dtype of a key: a real one would need the mesh's devices, which may not be on this machine."""
     return jax.eval_shape(jax.random.key, 0)
@@ -84,32 +107,35 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
     return experiment.objective.init(experiment.model, rngs, batch)
 
 
-def build_layout(experiment: Experiment, built: jax.sharding.Mesh, like: Layout | None = None) -> Layout:
+def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelTrace | None = None) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`.
 
-    A layout that it is `like` is of the same model and batches, which are not traced again.
+    Args:
+      trace: of a model and batches like these. If None, the model is traced here.
     """
-    mesh, optimizer, ema = experiment.mesh, experiment.optimizer.tuning(experiment.model), experiment.ema
-    with record_parameters() as calls:
-        boxed, calls = like.traced if like else (abstract_variables(experiment), calls)
+    mesh = experiment.mesh
+    optimizer = experiment.optimizer.tuning(experiment.model)
+    ema = experiment.ema
+    trace = trace or trace_model(experiment)
+    boxed = trace.boxed
     axes = jax.tree.map(axes_of, boxed["params"], is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
     names = flat_paths(axes, is_leaf=sharding.is_axes)
     optimizer.assign(names)
-    shapes = {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()}
-    below = optimizer.below_head(calls, names, shapes)
+    shapes = {path: x.shape for path, x in trace.parameters.items()}
+    below = optimizer.below_head(trace.calls, names, shapes)
     scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
     tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
 
-    def begin(drawn: PyTree) -> TrainState:
-        params = drawn["params"]
+    def begin(variables: PyTree) -> TrainState:
+        params = variables["params"]
         chosen = pick(params, optimizer.trained)
         return TrainState(
             step=jnp.zeros((), jnp.int32),
             params=chosen,
             frozen=pick(params, optimizer.frozen),
-            model_state={name: tree for name, tree in drawn.items() if name != "params"},
+            model_state={name: tree for name, tree in variables.items() if name != "params"},
             opt_state=tx.init(chosen),
             skipped=jnp.zeros((2,), jnp.int32),
             ema={} if ema is None else ema.begin(chosen),
@@ -138,12 +164,13 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, like: Layout 
         ema=trained if ema else {},
     )
     abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
-    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh), (boxed, calls))
+    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh), trace)
 
 
 def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
     """Moments are sharded like their parameter: the one whose shape they have, and whose path theirs ends in."""
-    shapes, of_params = flat_paths(params), flat_paths(shardings)
+    shapes = flat_paths(params)
+    of_params = flat_paths(shardings)
 
     def sharding_of(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
         parts = path_name(path).split(SEPARATOR)

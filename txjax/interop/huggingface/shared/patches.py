@@ -13,9 +13,9 @@ from txjax.interop.huggingface import rules
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
 from txjax.interop.huggingface.weights import Tensor
-from txjax.models.vision.patch_encoder import PatchEncoder
+from txjax.models.vision.vit.vit import PatchEncoder
 from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.types import UserError
 
 TABLE = "vit.embeddings.position_embeddings"

@@ -2,15 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
-from txjax.nn import Embed, Encoded, Head, Init, Learned, Linear, Mask, Normal, Positions, Window, patchify
-from txjax.nn.parameters.adapter_hooks import enter_image
+from txjax.nn import Embed, Encoded, Head, Init, Learned, Linear, Mask, Normal, Positions, StackInputs, patchify
 from txjax.types import UserError, config_field, near_misses
 
 
@@ -32,6 +31,8 @@ class SharedTrunk(Transformer, kw_only=True):
       positions: the position encoding of texts.
       image_positions: the position encoding added to patches.
     """
+
+    takes_pixels: ClassVar[bool] = True
 
     vocab: int = config_field(at_least=1)
     patch: int = config_field(at_least=1)
@@ -75,19 +76,18 @@ class SharedTrunk(Transformer, kw_only=True):
         if head is None:
             hint = "the objective MultiTask(...) sets it"
             raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", self.task, hint=hint)
-        initial, scaling = self.initial, self.layer_scaling()
         if tokens is None:
             assert image is not None, "an image or tokens"
-            patches = patchify(enter_image(self, image), self.patch).astype(self.dtype)
+            patches = patchify(image, self.patch).astype(self.dtype)
             embed = Linear(
-                (self.width,), ("embed",), in_axes=("pixels",), initial=initial, scaling=scaling, name="patch_embed"
+                (self.width,), ("embed",), in_axes=("pixels",), kernel_init=self.kernel_init, name="patch_embed"
             )
             positions = jnp.arange(patches.shape[1], dtype=jnp.int32)[None]
             x = self.image_positions.add(embed(patches), positions)
         else:
             positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
             x = self.positions.add(Embed(self.vocab, self.width, name="embed")(tokens, self.dtype), positions)
-        x = self.layers(x, Window(positions, positions, Mask.within(segments)), train)
+        x = self.end(self.layers(x, StackInputs(positions, positions, Mask.within(segments), train)), train)
         encoded = Encoded(x, segments)
         self.read(encoded, None, train)
         return self.head_context(train).within(str(self.task), lambda context: head(encoded, context))

@@ -25,7 +25,7 @@ from txjax.nn import (
     Normal,
     Positions,
     PostNorm,
-    Window,
+    StackInputs,
 )
 from txjax.types import UserError, config_field
 
@@ -90,9 +90,8 @@ class Bert(Transformer, kw_only=True):
         x = embeddings(tokens, positions, types, languages, self.dtype)
         x = self.norm.clone(parent=self, name="norm_embed")(x)
         if self.embed_width is not None:
-            drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-            x = Linear((self.width,), ("width",), (EMBED_WIDTH,), **drawn, name="embed_in")(x)
-        x = self.encode(x, Window(positions, positions, Mask.within(segments)), train)
+            x = Linear((self.width,), ("width",), (EMBED_WIDTH,), kernel_init=self.kernel_init, name="embed_in")(x)
+        x = self.encode(x, StackInputs(positions, positions, Mask.within(segments), train))
         return self.read(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
 
     @nn.nowrap
@@ -112,6 +111,6 @@ class Bert(Transformer, kw_only=True):
         )
 
     @nn.nowrap
-    def encode(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
+    def encode(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B L D"]:
         """The features, from the sum of the embeddings."""
-        return self.layers(x, window, train)
+        return self.end(self.layers(x, inputs), inputs.train)

@@ -52,19 +52,19 @@ class Roberta(Encoder):
         return Counted(max_length=options.size("max_position_embeddings", 512), first=padding + 1)
 
     def names(self, options: Options) -> Names:
-        found, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)
-        return found._replace(renamed=_OF_CHOICES) if choices else found
+        names, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)
+        return names._replace(renamed=_OF_CHOICES) if choices else names
 
     def model_config(self, model: Model) -> dict[str, Any]:
         return super().model_config(model) | {"pad_token_id": model.positions.first - 1}
 
     def arguments(self, model: Model, inputs: Inputs) -> dict[str, Any]:
         """The model's arguments: the reference counts the tokens that aren't the padding's, whatever the mask says."""
-        found, first = super().arguments(model, inputs), model.positions.first
-        if "positions" in found:
-            return found | {"positions": found["positions"] - first}
-        real = (found["tokens"] != first - 1).astype(jnp.int32)
-        return found | {"positions": model.positions.numbers(real.shape[1], real)}
+        arguments, first = super().arguments(model, inputs), model.positions.first
+        if "positions" in arguments:
+            return arguments | {"positions": arguments["positions"] - first}
+        mask = (arguments["tokens"] != first - 1).astype(jnp.int32)
+        return arguments | {"positions": model.positions.numbers(mask.shape[1], mask)}
 
 
 class XLMRoberta(Roberta):

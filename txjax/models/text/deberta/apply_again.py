@@ -4,8 +4,9 @@ import flax.linen as nn
 import jax
 from flax.core import meta
 
-from txjax.nn.attention.attention import LayerContext
-from txjax.nn.parameters.adapter_hooks import applied_at
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.parameters.active_adapter import applied_at
+from txjax.nn.parameters.remat import remat_policy
 from txjax.nn.stack.stack import Stack
 from txjax.types import PyTree
 
@@ -48,5 +49,5 @@ def apply_again(stack: Stack, layer: int, x: PyTree, context: LayerContext) -> P
                 {"params": params}, rngs=rngs
             )
 
-    policy = stack.policy()
+    policy = remat_policy(stack.remat)
     return apply(params) if policy is None else jax.checkpoint(apply, policy=policy)(params)

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,8 +10,7 @@ from txjax.models.text.bert.bert import Bert
 from txjax.models.text.deberta.apply_again import apply_again
 from txjax.models.text.deberta.disentangled_attention import DisentangledAttention
 from txjax.models.text.deberta.relative_embeddings import RelativeEmbeddings
-from txjax.models.transformer import without_prompt
-from txjax.nn import LayerNorm, Learned, Memory, Mixer, Norm, Positions, Window, quantized
+from txjax.nn import LayerNorm, Learned, Memory, Mixer, Norm, Positions, StackInputs, quantized
 from txjax.types import UserError, config_field
 
 
@@ -50,24 +48,23 @@ class Deberta(Bert, kw_only=True):
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-7))
     mask_decoder: MaskDecoder | None = None
 
-    @nn.nowrap
-    def encode(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
+    def layers(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B L D"]:
         if self.mask_decoder is None:
-            return super().encode(x, window, train)
-        stack, x, context = self.stacked(x, window, train)
+            return super().layers(x, inputs)
+        (x, context), stack, prompt = self.begin(x, inputs), self.built_stack(), inputs.mask.prefix
         with quantized(self.quantize):
             _, streams = stack(x, context, every=True)
             before = streams[-2] if self.depth > 1 else x
             positions = self.mask_decoder.positions.clone(parent=self, name="positions_absolute")
             try:
-                x = positions.add(without_prompt(before, context), window.positions)
+                x = positions.add(before[:, prompt:], inputs.positions[:, prompt:])
             except UserError as error:
                 raise error.with_path("config.model.mask_decoder.positions", "config.model.positions") from None
-            x = jnp.concatenate([before[:, : context.prompt], x], axis=1)
+            x = jnp.concatenate([before[:, :prompt], x], axis=1)
             reading = dataclasses.replace(context, memory=Memory(before))
             for _ in range(self.mask_decoder.steps):
                 x = apply_again(stack, -1, x, reading)
-        return without_prompt(x, context)
+        return x
 
 
 def deberta_v3(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> Deberta:

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.kernels.mask import Mask
 from txjax.types import UserError, config_field
 
@@ -66,8 +67,8 @@ class DisentangledAttention(Attention):
 
         def both(name: str, source: jax.Array) -> Projected:
             content = self.projection(name, name, x.shape[-1])
-            own = self.positions == "own"
-            position = self.projection(f"position_{name}", name, x.shape[-1]) if own else content
+            has_projections = self.positions == "own"
+            position = self.projection(f"position_{name}", name, x.shape[-1]) if has_projections else content
             return Projected(content(source), position(rows))
 
         query, key = (both(name, source) for name, source in zip(("query", "key"), sources, strict=True))
@@ -89,7 +90,6 @@ class DisentangledAttention(Attention):
         scores = (by_key + by_query) * query.content.shape[-1] ** -0.5
         return scores if context.bias is None else scores + context.bias
 
-    @nn.nowrap
     def attend(
         self,
         query: Any,
@@ -98,9 +98,8 @@ class DisentangledAttention(Attention):
         mask: Mask,
         bias: Float[Array, "#B H L S"] | None,
         dropout: Callable[[jax.Array], jax.Array] | None,
-        shared: Float[Array, "1 n M"] | None = None,
     ) -> Float[Array, "B L H K"]:
-        return super().attend(query.content, key.content, value, mask, bias, dropout, shared)
+        return super().attend(query.content, key.content, value, mask, bias, dropout)
 
 
 def by_offset(x: Float[Array, "B H L R"]) -> Float[Array, "B H L L"]:

@@ -38,9 +38,9 @@ class _Deberta(Encoder):
         terms = terms.split("|") if isinstance(terms, str) else terms or []
         if sorted(term.strip() for term in terms) != ["c2p", "p2c"]:
             raise options.refuse("pos_att_type", "c2p and p2c", options.values.get("pos_att_type"))
-        found = super().fields(options)
-        options.require(embedding_size=found["width"], pooler_hidden_size=found["width"])
-        return found
+        fields = super().fields(options)
+        options.require(embedding_size=fields["width"], pooler_hidden_size=fields["width"])
+        return fields
 
     def positions(self, options: Options) -> RelativeEmbeddings:
         distance = options.get("max_relative_positions", -1)
@@ -61,12 +61,12 @@ class _Deberta(Encoder):
 
     def names(self, options: Options) -> Names:
         # The authors' names of the head for masked tokens.
-        own = {
+        renamed = {
             r"lm_predictions\.lm_head\.bias": "cls.predictions.bias",
             r"lm_predictions\.lm_head\.": "cls.predictions.transform.",
         }
         buffers = r"embeddings\.(position_ids|position_embeddings\.weight|word_embeddings\._weight)$"
-        return super().names(options)._replace(buffers=buffers, renamed=own)
+        return super().names(options)._replace(buffers=buffers, renamed=renamed)
 
     def tables(self, model: Any) -> list[Rule]:
         rows = Rule("deberta.encoder.rel_embeddings.weight", ("positions/table/embedding",), SAME)
@@ -132,8 +132,8 @@ class DebertaV2(_Deberta):
         if norms not in ("none", "layer_norm"):
             raise options.refuse("norm_rel_ebd", "none or layer_norm", norms)
         norm_table = LayerNorm(eps=options.get("layer_norm_eps", 1.0)) if norms == "layer_norm" else None
-        own: dict[str, Any] = {"buckets": buckets if buckets > 0 else None, "norm": norm_table}
-        return super().positions(options).clone(**own)
+        fields: dict[str, Any] = {"buckets": buckets if buckets > 0 else None, "norm": norm_table}
+        return super().positions(options).clone(**fields)
 
     def attention(self, options: Options) -> DisentangledAttention:
         shared = options.get("share_att_key", False)
@@ -150,8 +150,8 @@ class DebertaV2(_Deberta):
 
     def attention_rules(self, theirs: str, ours: str, attention: DisentangledAttention) -> list[Rule]:
         names = {name: f"{name}_proj" for name in ("query", "key", "value")}
-        found = projections(theirs, ours, names, attention)
+        entries = projections(theirs, ours, names, attention)
         if attention.positions == "own":
             for name in ("query", "key"):
-                found += linear(f"{theirs}.pos_{name}_proj", f"{ours}/position_{name}", bias=attention.has_bias(name))
-        return found
+                entries += linear(f"{theirs}.pos_{name}_proj", f"{ours}/position_{name}", bias=attention.has_bias(name))
+        return entries

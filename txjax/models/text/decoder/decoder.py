@@ -23,7 +23,7 @@ from txjax.nn import (
     Rotary,
     Tied,
     Untied,
-    causal_window,
+    causal_inputs,
 )
 from txjax.types import config_field
 
@@ -63,9 +63,9 @@ class Decoder(Transformer, kw_only=True):
           types, languages: ignored: two sentences are separated by tokens.
         """
         embed = Embed(self.vocab, self.width, name="embed")
-        window = causal_window(self, tokens.shape, segments, positions)
-        x = self.positions.add(embed(tokens, self.dtype), window.positions)
-        x = self.layers(x, window, train)
+        inputs = causal_inputs(self, tokens.shape, segments, positions, train)
+        x = self.positions.add(embed(tokens, self.dtype), inputs.positions)
+        x = self.end(self.layers(x, inputs), train)
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)
 
 

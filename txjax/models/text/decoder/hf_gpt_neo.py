@@ -29,7 +29,7 @@ class GPTNeo(DecoderFamily):
     ties = True
 
     def matches(self, model: Any) -> bool:
-        return super().matches(model) and all(getattr(each, "scale", None) == 1 for each in model.attentions())
+        return super().matches(model) and all(getattr(mixer, "scale", None) == 1 for mixer in model.attentions())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         width, depth = options.size("hidden_size", 2048), options.size("num_layers", 24)
@@ -58,8 +58,8 @@ class GPTNeo(DecoderFamily):
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
         assert isinstance(model.positions, Learned)
         attentions = _attentions(model)
-        kinds = ["global" if each.window is None else "local" for each in attentions]
-        windows = sorted({each.window for each in attentions if each.window is not None})
+        kinds = ["global" if attention.window is None else "local" for attention in attentions]
+        windows = sorted({attention.window for attention in attentions if attention.window is not None})
         if len(windows) > 1:
             raise UserError("config.model.attention", "one window in all local layers", windows)
         return {
@@ -97,7 +97,7 @@ class GPTNeo(DecoderFamily):
 
 
 def _attentions(model: Decoder) -> list[Attention]:
-    return [each for each in model.attentions() if isinstance(each, Attention)]
+    return [mixer for mixer in model.attentions() if isinstance(mixer, Attention)]
 
 
 def _kinds(options: Options, depth: int, known: Sequence[str]) -> list[str]:

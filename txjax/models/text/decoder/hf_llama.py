@@ -10,17 +10,8 @@ from txjax.interop.huggingface.rules import SAME, Flat, Rule, linear, norm, proj
 from txjax.interop.huggingface.shared.decoder_family import DecoderFamily
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder.decoder import Decoder, llama
-from txjax.nn import (
-    Attention,
-    GatedMLP,
-    LinearScaling,
-    Llama3Scaling,
-    RMSNorm,
-    Rotary,
-    RotaryScaling,
-    Tied,
-)
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn import Attention, GatedMLP, LinearScaling, Llama3Scaling, RMSNorm, Rotary, RotaryScaling, Tied
+from txjax.nn.attention.mixer import PROJECTIONS
 
 # Their `rope_type`: our class, and their names of its fields.
 _SCALINGS: dict[str, tuple[type[RotaryScaling], dict[str, str]]] = {
@@ -115,12 +106,12 @@ def _rotary(options: Options) -> Rotary:
     rope: dict[str, Any] = {}
     keys = [key for key in ("rope_parameters", "rope_scaling") if options.values.get(key)]
     for key in keys:
-        given: dict[str, Any] = options.get(key, {})
-        kind, part = given.get("rope_type", given.get("type", "default")), given.get("partial_rotary_factor", 1.0)
+        values: dict[str, Any] = options.get(key, {})
+        kind, part = values.get("rope_type", values.get("type", "default")), values.get("partial_rotary_factor", 1.0)
         if kind not in ("default", *_SCALINGS) or part != 1.0:
             expected = f"rotary angles of all channels, with rope_type default or {' or '.join(_SCALINGS)}"
-            raise options.refuse(key, expected, given)
-        rope |= given | {"rope_type": kind}
+            raise options.refuse(key, expected, values)
+        rope |= values | {"rope_type": kind}
     inside = Options(rope, options.file, f"{keys[-1]}." if keys else "")
     theta = inside.get("rope_theta", options.get("rope_theta", 10000.0))
     if rope.get("rope_type", "default") == "default":
@@ -138,6 +129,6 @@ def _rope(positions: Rotary) -> dict[str, Any]:
     theta = {"rope_theta": positions.theta}
     for kind, (scaling, names) in _SCALINGS.items():
         if type(positions.scaling) is scaling:
-            scaled = {"rope_type": kind} | {theirs: getattr(positions.scaling, own) for own, theirs in names.items()}
+            scaled = {"rope_type": kind} | {theirs: getattr(positions.scaling, name) for name, theirs in names.items()}
             return theta | {"rope_parameters": scaled | theta, "rope_scaling": scaled | theta}
     return theta | {"rope_parameters": {"rope_type": "default"} | theta}

@@ -11,7 +11,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.decoder.hf_llama import Llama
 from txjax.nn import Attention, RMSNorm
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 BIASED = ("query", "key", "value")
 
@@ -25,8 +25,8 @@ class Qwen2(Llama):
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
-            isinstance(each, Attention) and tuple(filter(each.has_bias, PROJECTIONS)) == BIASED
-            for each in model.attentions()
+            isinstance(mixer, Attention) and tuple(filter(mixer.has_bias, PROJECTIONS)) == BIASED
+            for mixer in model.attentions()
         )
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
@@ -35,8 +35,8 @@ class Qwen2(Llama):
         return model.clone(attention=model.only_attention.clone(use_bias=True, biases=BIASED))
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
-        own = super().config(model, flat)
-        return {k: v for k, v in own.items() if k not in ("attention_bias", "mlp_bias")} | {
+        config = super().config(model, flat)
+        return {k: v for k, v in config.items() if k not in ("attention_bias", "mlp_bias")} | {
             "architectures": [self.architectures[0]],
             "use_sliding_window": False,
         }
@@ -51,19 +51,19 @@ class Qwen3(Llama):
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
-            isinstance(each, Attention) and isinstance(each.qk_norm, RMSNorm) for each in model.attentions()
+            isinstance(mixer, Attention) and isinstance(mixer.qk_norm, RMSNorm) for mixer in model.attentions()
         )
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         full_attention(options)
         model = super().model(options.with_values({"head_dim": 128} | options.values), tensors)
-        own = RMSNorm(eps=model.norm.eps)
-        return model.clone(attention=model.only_attention.clone(qk_norm=own))
+        qk_norm = RMSNorm(eps=model.norm.eps)
+        return model.clone(attention=model.only_attention.clone(qk_norm=qk_norm))
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
-        own = super().config(model, flat)
-        del own["mlp_bias"]
-        return own | {"architectures": [self.architectures[0]], "use_sliding_window": False}
+        config = super().config(model, flat)
+        del config["mlp_bias"]
+        return config | {"architectures": [self.architectures[0]], "use_sliding_window": False}
 
     def rules(self, model: Decoder) -> list[Rule]:
         here, ours = "model.layers.{}.self_attn", "layers/block/attention"

@@ -80,23 +80,23 @@ class Electra(Model, kw_only=True):
         if self.discriminator.vocab != self.vocab:
             expected = f"{self.vocab}, the generator's"
             raise UserError("config.model.discriminator.vocab", expected, self.discriminator.vocab)
-        given: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "languages": languages}
-        given["train"] = train
+        inputs: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "languages": languages}
+        inputs["train"] = train
         embeddings = self.generator.embeddings(self)
-        predicted = self._called("generator", tokens, given | {"embeddings": embeddings})
+        predicted = self._called("generator", tokens, inputs | {"embeddings": embeddings})
         if not isinstance(predicted, tuple):
             raise _head("generator", "MaskedTokens()", self.generator)
-        seen = tokens if replace is None else replace(Logits.of(predicted[0]))
-        scores = self._called("discriminator", seen, given | {"embeddings": self.sharing(embeddings, self)})
+        replaced = tokens if replace is None else replace(Logits.of(predicted[0]))
+        scores = self._called("discriminator", replaced, inputs | {"embeddings": self.sharing(embeddings, self)})
         if getattr(scores, "shape", ()) != tokens.shape:
             raise _head("discriminator", "ReplacedTokens()", self.discriminator)
-        return Replaced(predicted[0], seen, scores)
+        return Replaced(predicted[0], replaced, scores)
 
     @nn.nowrap
-    def _called(self, part: str, tokens: Int[Array, "B L"], given: dict[str, Any]) -> Any:
+    def _called(self, part: str, tokens: Int[Array, "B L"], inputs: dict[str, Any]) -> Any:
         """The output of an encoder, whose errors name it."""
         try:
-            return getattr(self, part)(tokens, **given)
+            return getattr(self, part)(tokens, **inputs)
         except UserError as error:
             raise error.with_path(f"config.model.{part}", "config.model") from None
 

@@ -52,4 +52,4 @@ class Electra(Encoder):
         if type(model) is not Model or type(model.positions) is not Learned or not model.types or model.stack.groups:
             return False
         classes = isinstance(model.head, Classes) and model.head.pool == Pooler(activation=_TEXTS.activation)
-        return bool(model.embed_width) or classes or any(each.writes(model.head) for each in (_REPLACED, _ALONE))
+        return bool(model.embed_width) or classes or any(form.writes(model.head) for form in (_REPLACED, _ALONE))

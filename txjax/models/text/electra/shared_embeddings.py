@@ -50,15 +50,16 @@ class Shared(Sharing):
     """Tokens, types and positions are shared, and trained by both losses (Clark et al. 2020, 3.2)."""
 
     def __call__(self, embeddings: Embeddings, model: Any) -> Embeddings:
-        width, own = embeddings.tokens.width, model.discriminator.embed_width or model.discriminator.width
-        if width != own:
+        width = embeddings.tokens.width
+        other = model.discriminator.embed_width or model.discriminator.width
+        if width != other:
             expected = f"{width}, the width of the generator's embeddings, which are shared"
-            raise UserError("config.model.discriminator.embed_width", expected, own)
+            raise UserError("config.model.discriminator.embed_width", expected, other)
         for field in ("types", "languages", "positions"):
-            generators, own = (_added(getattr(part, field)) for part in (model.generator, model.discriminator))
-            if generators != own:
-                expected = f"{generators}, as the generator's, which are shared"
-                raise UserError(f"config.model.discriminator.{field}", expected, own)
+            ours, theirs = (_added(getattr(part, field)) for part in (model.generator, model.discriminator))
+            if ours != theirs:
+                expected = f"{ours}, as the generator's, which are shared"
+                raise UserError(f"config.model.discriminator.{field}", expected, theirs)
         return embeddings
 
     def tables(self, params: PyTree) -> PyTree:
@@ -88,7 +89,7 @@ def _added(field: Any) -> Any:
         return field
     if type(field).add is Positions.add:
         return None
-    fields = (f"{each.name}={getattr(field, each.name)}" for each in tree.config_fields(field))
+    fields = (f"{part.name}={getattr(field, part.name)}" for part in tree.config_fields(field))
     return f"{type(field).__name__}({', '.join(fields)})"
 
 

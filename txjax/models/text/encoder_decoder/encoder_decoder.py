@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.transformer import Layers, SourceLayers
+from txjax.models.sub_transformer import Layers, SourceLayers
 from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,
@@ -24,17 +24,17 @@ from txjax.nn import (
     RMSNorm,
     ScaledEmbed,
     Sinusoidal,
+    StackInputs,
     T5Relative,
     Tied,
     TiedScaled,
     Untied,
-    Window,
     Xavier,
-    causal_window,
+    causal_inputs,
     keep_in_cache,
     set_model_fields,
 )
-from txjax.nn.parameters.adapter_hooks import adapter_tokens
+from txjax.nn.parameters.active_adapter import adapter_tokens
 from txjax.types import UserError, config_field
 
 
@@ -82,28 +82,27 @@ class EncoderDecoder(TwoStacks, kw_only=True):
           positions: of each target token. If None, its index in the window.
         """
         embed = self.table(self.vocab, "embed")
-        window = causal_window(self, tokens.shape, segments, positions, "decoder/layers")
+        inputs = causal_inputs(self, tokens.shape, segments, positions, train, "decoder/layers")
         values = None
         if source_tokens is not None:
             encoder = SourceLayers(**self.encoder_fields(), name="encoder")
-            own = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
-            within = Window(own, own, Mask.within(source_segments))
+            numbers = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
+            within = StackInputs(numbers, numbers, Mask.within(source_segments), train)
             embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
-            values = encoder(embed_source(source_tokens, self.dtype), within, train)
+            values = encoder(embed_source(source_tokens, self.dtype), within)
             before = values.shape[1] - source_tokens.shape[1]
-            if window.index is not None and source_segments is None:
+            if inputs.index is not None and source_segments is None:
                 source_segments = jnp.ones_like(source_tokens)
-        elif window.index is None:
+        elif inputs.index is None:
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         else:
             before = adapter_tokens(self, "encoder/layers")
-        if window.index is not None:
+        if inputs.index is not None:
             source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
         memory = Memory(values, self.across(tokens, segments, source_segments).after_prompt(0, before))
         decoder = Layers(**self.decoder_fields(), name="decoder")
-        cross = self.cross.clone(parent=None, name=None)
-        x = decoder(embed(tokens, self.dtype), window, train, memory, cross)
+        x = decoder(embed(tokens, self.dtype), dataclasses.replace(inputs, memory=memory))
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)
 
     @nn.nowrap

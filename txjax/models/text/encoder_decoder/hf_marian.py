@@ -98,19 +98,19 @@ class Marian(EncoderDecoderFamily):
 
     def rules(self, model: EncoderDecoder) -> list[Rule]:
         if model.source_vocab is None:
-            found = [Rule("model.shared.weight", ("embed/embedding",), SAME)]
+            entries = [Rule("model.shared.weight", ("embed/embedding",), SAME)]
         else:
             tables = {"encoder": "embed_source", "decoder": "embed"}
-            found = [
+            entries = [
                 Rule(f"model.{side}.embed_tokens.weight", (f"{ours}/embedding",), SAME) for side, ours in tables.items()
             ]
-        found += layers(attentions(model))
+        entries += layers(attentions(model))
         match model.head:
             case TiedBias():
-                found += [Rule(_BIAS, ("head/bias",), ROWS)]
+                entries += [Rule(_BIAS, ("head/bias",), ROWS)]
             case Untied():
-                found += linear("lm_head", "head/linear", bias=False)
-        return found
+                entries += linear("lm_head", "head/linear", bias=False)
+        return entries
 
     def constants(self, model: EncoderDecoder) -> dict[str, np.ndarray]:
         return {} if isinstance(model.head, TiedBias) else {_BIAS: np.zeros((1, model.vocab), np.float32)}

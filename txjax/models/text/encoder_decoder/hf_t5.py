@@ -90,24 +90,24 @@ class T5(EncoderDecoderFamily):
         return Names(copies=dict.fromkeys(copied, "shared.weight"), buffers=unused)
 
     def rules(self, model: EncoderDecoder) -> list[Rule]:
-        found = [Rule("shared.weight", ("embed/embedding",), SAME)]
+        entries = [Rule("shared.weight", ("embed/embedding",), SAME)]
         gated = isinstance(model.mlp, GatedMLP)
         mlp = {"gate": "wi_0", "up": "wi_1", "down": "wo"} if gated else {"up": "wi", "down": "wo"}
         for side, inside in attentions(model).items():
             here, ours = f"{side}.block.{{}}.layer", f"{side}/layers/block"
             for number, (name, attention) in enumerate(inside.items()):
                 theirs = f"{here}.{number}.{_ATTENTIONS[name]}"
-                found += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
-                found += norm(f"{here}.{number}.layer_norm", f"{ours}/norm_{name}", bias=False)
+                entries += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
+                entries += norm(f"{here}.{number}.layer_norm", f"{ours}/norm_{name}", bias=False)
             last = f"{here}.{len(inside)}"
             for name, theirs in mlp.items():
-                found += linear(f"{last}.DenseReluDense.{theirs}", f"{ours}/mlp/{name}", bias=model.mlp.use_bias)
-            found += norm(f"{last}.layer_norm", f"{ours}/norm_mlp", bias=False)
-            found += norm(f"{side}.final_layer_norm", f"{side}/norm_final", bias=False)
+                entries += linear(f"{last}.DenseReluDense.{theirs}", f"{ours}/mlp/{name}", bias=model.mlp.use_bias)
+            entries += norm(f"{last}.layer_norm", f"{ours}/norm_mlp", bias=False)
+            entries += norm(f"{side}.final_layer_norm", f"{side}/norm_final", bias=False)
             # All layers of a stack have the table of its first one.
             table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-            found += [Rule(table, (f"{side}/positions/table",), SAME)]
-        return found + (linear("lm_head", "head/linear", bias=False) if isinstance(model.head, Untied) else [])
+            entries += [Rule(table, (f"{side}/positions/table",), SAME)]
+        return entries + (linear("lm_head", "head/linear", bias=False) if isinstance(model.head, Untied) else [])
 
 
 def _scaled(options: Options) -> bool:

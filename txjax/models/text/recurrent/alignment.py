@@ -1,7 +1,6 @@
 """Alignment models: how well the inputs around a source's position match a decoder's state, as attention weights."""
 
 import dataclasses
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,8 +9,8 @@ from jaxtyping import Array, Bool, Float
 
 from txjax.nn.kernels.reference_attention import FAR
 from txjax.nn.layers.linear import Linear, scale
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Role, Scaling
+from txjax.nn.parameters.init import KernelInit
+from txjax.parametrization import Role
 from txjax.types import UserError, config_field
 
 
@@ -23,25 +22,24 @@ class Annotations:
     Attributes:
       keys: [B S A], of the values; computed once.
       values: [B S C], one vector a token.
-      real: bool [B S], which tokens are not padding. If None, all.
+      token_mask: bool [B S], which tokens are not padding. If None, all.
     """
 
     keys: Float[Array, "B S A"]
     values: Float[Array, "B S C"]
-    real: Bool[Array, "B S"] | None = None
+    token_mask: Bool[Array, "B S"] | None = None
 
 
 class Alignment(nn.Module):
     """Base of attention with one head, whose queries are a decoder's states D.
 
     Attributes:
-      width, use_bias, initial, scaling: set by the model; the width is that of the states.
+      width, use_bias, kernel_init: set by the model; the width is that of the states.
     """
 
     width: int | None = None
     use_bias: bool | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
 
     @nn.nowrap
     def keys(self, values: Float[Array, "B S C"]) -> Float[Array, "B S A"]:
@@ -59,8 +57,8 @@ class Alignment(nn.Module):
     ) -> tuple[Float[Array, "B L C"], Float[Array, "B L S"]]:
         """The weighted means of the values, in their dtype, and the weights, float32."""
         scores = self.scores(query, source.keys)
-        if source.real is not None:
-            scores = jnp.where(source.real[:, None], scores, FAR)
+        if source.token_mask is not None:
+            scores = jnp.where(source.token_mask[:, None], scores, FAR)
         weights = jax.nn.softmax(scores, axis=-1)
         values = source.values
         context = jnp.einsum("bls,bsc->blc", weights.astype(values.dtype), values, preferred_element_type=jnp.float32)
@@ -69,8 +67,8 @@ class Alignment(nn.Module):
     @nn.nowrap
     def linear(self, name: str, size: int, axis: str, in_axis: str = "width", use_bias: bool = False) -> Linear:
         """A dense layer with this model's initialisation."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        return Linear((size,), (axis,), (in_axis,), use_bias, **drawn, name=name)
+        assert self.kernel_init
+        return Linear((size,), (axis,), (in_axis,), use_bias, kernel_init=self.kernel_init, name=name)
 
 
 class Additive(Alignment):
@@ -113,9 +111,9 @@ class Dot(Alignment):
 
     @nn.nowrap
     def scores(self, query: Float[Array, "B L D"], keys: Float[Array, "B S A"]) -> Float[Array, "B L S"]:
-        assert self.scaling
+        assert self.kernel_init
         scores = jnp.einsum("bld,bsd->bls", query, keys, preferred_element_type=jnp.float32)
-        return scale(scores, self.scaling.multiplier(Role.OUTPUT))
+        return scale(scores, self.kernel_init.scaling.multiplier(Role.OUTPUT))
 
 
 class General(Dot):

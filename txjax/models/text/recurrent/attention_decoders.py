@@ -8,8 +8,8 @@ from jaxtyping import Array, Bool, Float
 from txjax.models.text.recurrent.alignment import Alignment, Annotations
 from txjax.models.text.recurrent.cells import Cell
 from txjax.models.text.recurrent.recurrent_scan import Recurrent, over_positions, unless_padding
-from txjax.nn.attention.attention import MAPS
 from txjax.nn.attention.cache import keep_in_cache
+from txjax.nn.attention.mixer import MAPS
 
 Read = tuple[Float[Array, "B L D"], Float[Array, "B L C"], Float[Array, "B L S"]]  # states, contexts, weights
 
@@ -33,7 +33,7 @@ class AttendingDecoder(nn.Module):
         state: Float[Array, "B N D"],
         embedded: Float[Array, "B L M"],
         source: Annotations,
-        real: Bool[Array, "B L"] | None,
+        token_mask: Bool[Array, "B L"] | None,
     ) -> tuple[Float[Array, "B N D"], Read]:
         """The last state; and for each token the state with which it attends, the context, and the weights.
 
@@ -48,7 +48,7 @@ class AttendingDecoder(nn.Module):
         hidden: Float[Array, "B D"] | None = None,
         values: Float[Array, "B S C"] | None = None,
         source_real: Bool[Array, "B S"] | None = None,
-        real: Bool[Array, "B L"] | None = None,
+        token_mask: Bool[Array, "B L"] | None = None,
     ) -> tuple[Float[Array, "B L D"], Float[Array, "B L C"]]:
         """For each token, the state that attends and the context, a weighted mean of the source's values.
 
@@ -66,7 +66,7 @@ class AttendingDecoder(nn.Module):
             source = self._kept(source)
             state = keep_in_cache(self, "state", None) if state is None else state
         assert state is not None and source is not None
-        state, (states, contexts, weights) = self.read(state, embedded, source, real)
+        state, (states, contexts, weights) = self.read(state, embedded, source, token_mask)
         if caching:
             keep_in_cache(self, "state", state, "batch")
         if self.is_mutable_collection(MAPS) and not self.is_initializing():
@@ -78,8 +78,8 @@ class AttendingDecoder(nn.Module):
         """The source of this call, or of the first one."""
         arrays: dict[str, jax.Array | None] = {"keys": None, "values": None, "real": None}
         if source is not None:
-            real = jnp.ones(source.keys.shape[:2], bool) if source.real is None else source.real
-            arrays = {"keys": source.keys, "values": source.values, "real": real}
+            token_mask = jnp.ones(source.keys.shape[:2], bool) if source.token_mask is None else source.token_mask
+            arrays = {"keys": source.keys, "values": source.values, "real": token_mask}
         return Annotations(*(keep_in_cache(self, f"source_{name}", x, "sources") for name, x in arrays.items()))
 
 
@@ -97,12 +97,12 @@ class AttendFirst(AttendingDecoder):
         state: Float[Array, "B N D"],
         embedded: Float[Array, "B L M"],
         source: Annotations,
-        real: Bool[Array, "B L"] | None,
+        token_mask: Bool[Array, "B L"] | None,
     ) -> tuple[Float[Array, "B N D"], Read]:
         assert self.cell and self.alignment
         parts = (part.clone(parent=None, name=None) for part in (self.cell, self.alignment))
         loop = over_positions(AttendingStep)(*parts, name="steps")
-        return loop(state, (self.cell.inputs(embedded), real), source)
+        return loop(state, (self.cell.inputs(embedded), token_mask), source)
 
 
 class AttendingStep(nn.Module):
@@ -115,11 +115,11 @@ class AttendingStep(nn.Module):
     def __call__(
         self, state: Float[Array, "B N D"], at: tuple, source: Annotations
     ) -> tuple[Float[Array, "B N D"], tuple[Array, Array, Array]]:
-        given, real = at
+        embedded, token_mask = at
         hidden = state[:, 0]
         context, weights = (x[:, 0] for x in self.alignment(hidden[:, None], source))
-        new = self.cell(state, given + self.cell.product(context, "context"))
-        return unless_padding(real, new, state), (hidden, context, weights)
+        new = self.cell(state, embedded + self.cell.product(context, "context"))
+        return unless_padding(token_mask, new, state), (hidden, context, weights)
 
 
 class AttendLast(AttendingDecoder):
@@ -137,9 +137,9 @@ class AttendLast(AttendingDecoder):
         state: Float[Array, "B N D"],
         embedded: Float[Array, "B L M"],
         source: Annotations,
-        real: Bool[Array, "B L"] | None,
+        token_mask: Bool[Array, "B L"] | None,
     ) -> tuple[Float[Array, "B N D"], Read]:
         assert self.cell and self.alignment
         cell = self.cell.clone(parent=None, name=None)
-        state, states = Recurrent(cell, name="recurrent")(embedded, state, real)
+        state, states = Recurrent(cell, name="recurrent")(embedded, state, token_mask)
         return state, (states, *self.alignment(states, source))

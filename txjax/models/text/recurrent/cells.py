@@ -1,14 +1,13 @@
 """Recurrent cells: one step from a state and an input to the next state."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 from txjax.types import config_field
 
 
@@ -19,23 +18,22 @@ class Cell(nn.Module):
     keeps for itself. A cell gets its input's product: a layer computes it for all positions at once (`product`).
 
     Attributes:
-      width, use_bias, initial, scaling: set by the model.
+      width, use_bias, kernel_init: set by the model.
       gates: G, vectors of the input's product.
       vectors: N, vectors of the state.
     """
 
     width: int | None = None
     use_bias: bool | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
     gates: ClassVar[int]
     vectors: ClassVar[int] = 1
 
-    def __call__(self, state: Float[Array, "B N D"], given: Float[Array, "B G D"]) -> Float[Array, "B N D"]:
+    def __call__(self, state: Float[Array, "B N D"], inputs: Float[Array, "B G D"]) -> Float[Array, "B N D"]:
         """The next state.
 
         Args:
-          given: the sum of the products of all inputs.
+          inputs: the sum of the products of all inputs.
         """
         raise NotImplementedError
 
@@ -54,10 +52,9 @@ class Cell(nn.Module):
           axis: logical name of C: inside a loop `width`, which no mesh shards by default; outside `embed`.
           gates: G. If None, all.
         """
-        assert self.width and self.initial and self.scaling
+        assert self.width and self.kernel_init
         size = gates or self.gates, self.width
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        return Linear(size, ("gates", "width"), (axis,), use_bias, **drawn, name=name)(x)
+        return Linear(size, ("gates", "width"), (axis,), use_bias, kernel_init=self.kernel_init, name=name)(x)
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "*batch C"]) -> Float[Array, "*batch G D"]:
@@ -86,15 +83,15 @@ class GRU(Cell):
     gates: ClassVar[int] = 3
 
     @nn.compact
-    def __call__(self, state: Float[Array, "B 1 D"], given: Float[Array, "B 3 D"]) -> Float[Array, "B 1 D"]:
+    def __call__(self, state: Float[Array, "B 1 D"], inputs: Float[Array, "B 3 D"]) -> Float[Array, "B 1 D"]:
         hidden, before = state[:, 0], self.reset == "before"
         if before:
             product = self.product(hidden, "recurrent", gates=2)
         else:
             product = self.product(hidden, "recurrent", use_bias=bool(self.use_bias))
-        reset, update = (nn.sigmoid(given[:, i] + product[:, i]) for i in range(2))
+        reset, update = (nn.sigmoid(inputs[:, i] + product[:, i]) for i in range(2))
         inner = self.product(reset * hidden, "candidate", gates=1)[:, 0] if before else reset * product[:, 2]
-        new = jnp.tanh(given[:, 2] + inner)
+        new = jnp.tanh(inputs[:, 2] + inner)
         return ((1 - update) * new + update * hidden)[:, None]
 
 
@@ -108,8 +105,8 @@ class LSTM(Cell):
     vectors: ClassVar[int] = 2
 
     @nn.compact
-    def __call__(self, state: Float[Array, "B 2 D"], given: Float[Array, "B 4 D"]) -> Float[Array, "B 2 D"]:
-        total = given + self.product(state[:, 0], "recurrent")
+    def __call__(self, state: Float[Array, "B 2 D"], inputs: Float[Array, "B 4 D"]) -> Float[Array, "B 2 D"]:
+        total = inputs + self.product(state[:, 0], "recurrent")
         enter, forget, leave = (nn.sigmoid(total[:, i]) for i in (0, 1, 3))
         memory = forget * state[:, 1] + enter * jnp.tanh(total[:, 2])
         return jnp.stack([leave * jnp.tanh(memory), memory], axis=1)

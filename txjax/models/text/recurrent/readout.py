@@ -2,7 +2,6 @@
 
 import functools
 import operator
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.init import Init
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 from txjax.types import config_field
 
 
@@ -19,14 +17,13 @@ class Readout(nn.Module):
     """Base of readouts.
 
     Attributes:
-      width, use_bias, initial, scaling: set by the model; the width is that of the states.
+      width, use_bias, kernel_init: set by the model; the width is that of the states.
       size: R, of the output. If None, the readout's own default.
     """
 
     width: int | None = None
     use_bias: bool | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
     size: int | None = config_field(None, at_least=1)
 
     def __call__(
@@ -38,11 +35,13 @@ class Readout(nn.Module):
     @nn.nowrap
     def total(self, features: tuple[int, ...], axes: tuple[str, ...], **inputs: jax.Array) -> jax.Array:
         """The sum of the inputs' products, each with a kernel under its name; the first has the bias."""
-        assert self.initial and self.scaling
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        assert self.kernel_init
         biases = (bool(self.use_bias), *(False for _ in inputs))
         named = zip(inputs.items(), biases, strict=False)
-        parts = (Linear(features, axes, use_bias=bias, **drawn, name=name)(x) for (name, x), bias in named)
+        parts = (
+            Linear(features, axes, use_bias=bias, kernel_init=self.kernel_init, name=name)(x)
+            for (name, x), bias in named
+        )
         return functools.reduce(operator.add, parts)
 
 

@@ -1,11 +1,12 @@
 """The recurrent encoder-decoder with attention, the baseline of the Transformer."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from txjax.models.model import Model
 from txjax.models.text.recurrent.alignment import Additive, Alignment, General
@@ -13,8 +14,7 @@ from txjax.models.text.recurrent.attention_decoders import AttendFirst, Attendin
 from txjax.models.text.recurrent.cells import GRU, LSTM, Cell
 from txjax.models.text.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.models.text.recurrent.recurrent_scan import Bidirectional
-from txjax.nn import Embed, Encoded, Head, Linear, Untied, set_model_fields
-from txjax.nn.parameters.adapter_hooks import adapter_tokens, add_tokens, replace_tokens
+from txjax.nn import Embed, Encoded, Head, Linear, Mask, StackInputs, Untied, set_model_fields
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -50,6 +50,9 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
       dropout: of the embeddings and of the readout.
     """
 
+    stack_name: ClassVar[str] = "encoder"
+    keeps_prompts: ClassVar[bool] = True
+
     vocab: int = config_field(at_least=1)
     width: int = config_field(at_least=1)
     source_vocab: int | None = config_field(None, at_least=1)
@@ -83,8 +86,8 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
           segments: the same for `tokens`.
           positions: ignored: a recurrence counts by itself.
         """
-        drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.layer_scaling()}
-        of_decoder = {"width": self.width, **drawn}
+        fields = self.parts_fields()
+        of_decoder = {"width": self.width, **fields}
         cell, alignment, readout = (
             set_model_fields(getattr(self, name), f"config.model.{name}", **of_decoder)
             for name in ("cell", "alignment", "readout")
@@ -99,40 +102,51 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
         if source_tokens is not None:
             table = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
             source_real = None if source_segments is None else source_segments > 0
-            of_encoder = cell.clone(parent=None, name=None, width=self.encoder_width or self.width)
-            prompt, source, read = self.prompted(embedded(table, source_tokens), source_real)
-            encoded = Bidirectional(of_encoder, name="encoder")(source, read)
-            start = Linear((self.width,), ("width",), **drawn, name="start")
+            numbers = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
+            inputs = StackInputs(numbers, numbers, Mask.within(source_segments), train)
+            encoded = self.layers(embedded(table, source_tokens), inputs)
+            start = Linear((self.width,), ("width",), **fields, name="start")
+            prompt = encoded[1].shape[1] - source_tokens.shape[1]
             hidden, values = jnp.tanh(start(encoded[1][:, 0])), jnp.concatenate(encoded, axis=-1)[:, prompt:]
         elif self.is_initializing() or not self.is_mutable_collection("cache"):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         decoder = set_model_fields(self.attend, "config.model.attend", cell=cell, alignment=alignment)
-        real, given = None if segments is None else segments > 0, embedded(embed, tokens)
-        states, contexts = decoder.clone(parent=self, name="decoder")(given, hidden, values, source_real, real)
-        x = readout.clone(parent=self, name="out")(states, given, contexts)
+        token_mask, targets = None if segments is None else segments > 0, embedded(embed, tokens)
+        states, contexts = decoder.clone(parent=self, name="decoder")(targets, hidden, values, source_real, token_mask)
+        x = readout.clone(parent=self, name="out")(states, targets, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         return self.read(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)
 
     @nn.nowrap
-    def prompted(
-        self, x: Float[Array, "B S M"], real: Bool[Array, "B S"] | None
-    ) -> tuple[int, Float[Array, "B T M"], Bool[Array, "B T"] | None]:
-        """The number n of an adapter's tokens, T = n + S tokens, the source after them, and which are not padding.
+    def parts_fields(self) -> dict[str, Any]:
+        """What the model sets in its parts, but for their sizes."""
+        return {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
 
-        The encoder's backward cell reads them last, so the decoder starts from what both they and the source give.
+    @nn.nowrap
+    def takes_prompts(self) -> bool:
+        """Whether an adapter's tokens may be before those of the source."""
+        return True
+
+    def layers(self, x: Float[Array, "B S M"], inputs: StackInputs) -> tuple[jax.Array, jax.Array]:
+        """The encoder's states in both directions. An adapter's tokens stay before those of the source.
+
+        The backward cell reads them last, so the decoder starts from what both they and the source give.
         """
-        if not (count := adapter_tokens(self, "encoder")):
-            return 0, x, real
-        real = None if real is None else jnp.pad(real, ((0, 0), (count, 0)), constant_values=True)
-        return count, replace_tokens(self, add_tokens(self, x)), real
+        return self.read_source(x, inputs)
+
+    def read_source(self, x: Float[Array, "B S M"], inputs: StackInputs) -> tuple[jax.Array, jax.Array]:
+        """The encoder's only layer."""
+        fields = self.parts_fields() | {"width": self.encoder_width or self.width}
+        cell, segments = set_model_fields(self.cell, "config.model.cell", **fields), inputs.mask.key_segments
+        return Bidirectional(cell, name="encoder")(x, None if segments is None else segments > 0)
 
     @nn.nowrap
     def table(self, vocab: int, name: str) -> Embed:
         """An embedding of so many tokens."""
         fields: dict[str, Any] = {"width": self.embed_width or self.width, "scaling": self.layer_scaling()}
-        made = set_model_fields(self.embedding, "config.model.embedding", vocab=vocab, **fields)
-        return made.clone(parent=self, name=name)
+        embedding = set_model_fields(self.embedding, "config.model.embedding", vocab=vocab, **fields)
+        return embedding.clone(parent=self, name=name)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

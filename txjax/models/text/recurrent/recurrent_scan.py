@@ -26,10 +26,10 @@ def over_positions(step: type[nn.Module], reverse: bool = False) -> Any:
 
 
 def unless_padding(
-    real: Bool[Array, "B"] | None, new: Float[Array, "B N D"], state: Float[Array, "B N D"]
+    token_mask: Bool[Array, "B"] | None, new: Float[Array, "B N D"], state: Float[Array, "B N D"]
 ) -> Float[Array, "B N D"]:
-    """The new state, but where a row is at padding: there the state stays. If `real` is None, no row is."""
-    return new if real is None else jnp.where(real[:, None, None], new, state)
+    """The new state, but where a row is at padding: there the state stays. If `token_mask` is None, no row is."""
+    return new if token_mask is None else jnp.where(token_mask[:, None, None], new, state)
 
 
 class Step(nn.Module):
@@ -39,8 +39,8 @@ class Step(nn.Module):
 
     @nn.compact
     def __call__(self, state: Float[Array, "B N D"], at: tuple, fixed: None) -> tuple[Array, Array]:
-        given, real = at
-        state = unless_padding(real, self.cell(state, given), state)
+        inputs, token_mask = at
+        state = unless_padding(token_mask, self.cell(state, inputs), state)
         return state, state[:, 0]
 
 
@@ -60,19 +60,19 @@ class Recurrent(nn.Module):
         self,
         x: Float[Array, "B L C"],
         state: Float[Array, "B N D"] | None = None,
-        real: Bool[Array, "B L"] | None = None,
+        token_mask: Bool[Array, "B L"] | None = None,
     ) -> tuple[Float[Array, "B N D"], Float[Array, "B L D"]]:
         """The last state, and the hidden state after each position.
 
         Args:
           state: before the first position. If None, zeros.
-          real: which positions are not padding. If None, all. Padding anywhere in a row leaves the state as it is.
+          token_mask: which positions are not padding. If None, all. Padding anywhere in a row leaves the state.
         """
-        given = self.cell.inputs(x)
+        inputs = self.cell.inputs(x)
         if state is None:
-            state = jnp.zeros((len(x), self.cell.vectors, given.shape[-1]), given.dtype)
+            state = jnp.zeros((len(x), self.cell.vectors, inputs.shape[-1]), inputs.dtype)
         loop = over_positions(Step, self.reverse)
-        return loop(self.cell.clone(parent=None, name=None), name="steps")(state, (given, real), None)
+        return loop(self.cell.clone(parent=None, name=None), name="steps")(state, (inputs, token_mask), None)
 
 
 class Bidirectional(nn.Module):
@@ -86,10 +86,10 @@ class Bidirectional(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B L C"], real: Bool[Array, "B L"] | None = None
+        self, x: Float[Array, "B L C"], token_mask: Bool[Array, "B L"] | None = None
     ) -> tuple[Float[Array, "B L D"], Float[Array, "B L D"]]:
-        """The hidden states of both directions at each position. `real`: see `Recurrent`."""
+        """The hidden states of both directions at each position. `token_mask`: see `Recurrent`."""
         cell = self.cell.clone(parent=None, name=None)
-        _, forward = Recurrent(cell, name="forward")(x, real=real)
-        _, backward = Recurrent(cell, reverse=True, name="backward")(x, real=real)
+        _, forward = Recurrent(cell, name="forward")(x, token_mask=token_mask)
+        _, backward = Recurrent(cell, reverse=True, name="backward")(x, token_mask=token_mask)
         return forward, backward

@@ -1,18 +1,20 @@
 """A decoder with two residual streams."""
 
 import dataclasses
-from typing import Any
+from typing import ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.text.decoder.decoder import Decoder
-from txjax.nn import Block, LayerContext, PreNorm, Window
+from txjax.nn import Block, LayerContext, PreNorm, StackInputs
 from txjax.types import PyTree
 
 
 class Reversible(PreNorm):
     """y = a + attention(norm(b)), z = b + mlp(norm(y)): from the streams (a, b) to (y, z) (Kitaev et al. 2020, 4)."""
+
+    takes_prompts: ClassVar[bool] = False
 
     @nn.compact
     def __call__(self, x: PyTree, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
@@ -20,7 +22,7 @@ class Reversible(PreNorm):
         assert self.attention and self.mlp and self.norm
         a, b = x
         a = a + self.attention(self.norm.clone(parent=self, name="norm_attention")(b), context)
-        b = b + self.mlp(self.norm.clone(parent=self, name="norm_mlp")(a), context.train, context.real)
+        b = b + self.mlp(self.norm.clone(parent=self, name="norm_mlp")(a), context)
         return a, b
 
 
@@ -33,6 +35,10 @@ class ReversibleDecoder(Decoder, kw_only=True):
     block: Block = dataclasses.field(default_factory=Reversible)
 
     @nn.nowrap
-    def layers(self, x: Float[Array, "B L D"], window: Window, train: bool, *more: Any) -> Float[Array, "B L D"]:
-        a, b = self.stream((x, x), window, train, *more)
-        return self.norm.clone(parent=self, name="norm_final")((a + b) / 2)
+    def begin(self, x: Float[Array, "B L D"], inputs: StackInputs) -> tuple[PyTree, LayerContext]:
+        return super().begin((x, x), inputs)
+
+    @nn.nowrap
+    def end(self, x: PyTree, train: bool) -> Float[Array, "B L D"]:
+        a, b = x
+        return super().end((a + b) / 2, train)

@@ -1,14 +1,14 @@
 """A convolutional image classifier."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.model import Model
 from txjax.nn import BatchNorm, Conv, Encoded, Grid, Head, HeadContext, Normal
-from txjax.nn.parameters.adapter_hooks import enter_image
+from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -23,19 +23,19 @@ class ConvBlock(nn.Module):
       width: output channels.
       stride: of its first convolution and of its shortcut.
       norm: a template.
-      conv: further fields of its convolutions.
+      kernel_init: of its convolutions.
     """
 
     width: int
     stride: int
     norm: BatchNorm
-    conv: dict[str, Any]
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:
         def convolved(x: Float[Array, "..."], number: str, size: int, stride: int = 1) -> Float[Array, "..."]:
             square: dict[str, Any] = dict(size=(size, size), strides=(stride, stride), padding=(size // 2, size // 2))
-            y = Conv((self.width,), use_bias=False, **square, **self.conv, name=f"conv{number}")(x)
+            y = Conv((self.width,), use_bias=False, **square, kernel_init=self.kernel_init, name=f"conv{number}")(x)
             return self.norm.clone(parent=self, name=f"norm{number}")(y, train)
 
         y = convolved(nn.relu(convolved(x, "1", 3, self.stride)), "2", 3)
@@ -57,6 +57,8 @@ class ConvNet(Model, kw_only=True):
       norm: a template for all norms.
     """
 
+    takes_pixels: ClassVar[bool] = True
+
     width: int = config_field(at_least=1)
     depth: int = config_field(at_least=1)
     stages: int = config_field(2, at_least=1)
@@ -70,22 +72,22 @@ class ConvNet(Model, kw_only=True):
         if scaling.alpha:
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a ConvNet", got)
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": scaling}
-        x = constrain(enter_image(self, image).astype(self.dtype), "batch")
-        x = Conv((self.width,), in_axis="pixels", padding=(1, 1), use_bias=False, **drawn, name="stem")(x)
+        x = constrain(image.astype(self.dtype), "batch")
+        stem: dict[str, Any] = {"in_axis": "pixels", "padding": (1, 1), "use_bias": False}
+        x = Conv((self.width,), **stem, kernel_init=self.kernel_init, name="stem")(x)
         x = nn.relu(self.norm.clone(parent=self, name="norm_stem")(x, train))
         for stage in range(self.stages):
             for block in range(self.depth):
                 stride = 2 if stage and not block else 1
                 name = f"stage{stage}_block{block}"
-                x = ConvBlock(self.width * 2**stage, stride, self.norm, drawn, name=name)(x, train)
+                x = ConvBlock(self.width * 2**stage, stride, self.norm, self.kernel_init, name=name)(x, train)
         rows, columns = x.shape[1:3]
         return self.read(Encoded(x.reshape(len(x), -1, x.shape[-1]), grid=Grid(rows, columns)), self.head, train)
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: kernels of one standard deviation, as in a ViT."""
-        return dataclasses.replace(super().head_context(train), initial=Normal())
+        return dataclasses.replace(super().head_context(train), kernel_init=KernelInit(Normal(), self.layer_scaling()))
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

@@ -56,7 +56,7 @@ class ConvNeXt(Stages):
 
     def rules(self, model: Any) -> list[Rule]:
         embeddings = "convnext.embeddings"
-        found = [
+        entries = [
             *linear(f"{embeddings}.patch_embeddings", "downsample_0/linear", convolution(model.stem.patch)),
             *norm(f"{embeddings}.layernorm", "downsample_0/norm"),
         ]
@@ -64,13 +64,13 @@ class ConvNeXt(Stages):
             stage, ours = f"convnext.encoder.stages.{i}", f"stages_{i}/layers/block"
             if i:
                 patch = convolution(model.downsample.patch)
-                found += norm(f"{stage}.downsampling_layer.0", f"downsample_{i}/norm")
-                found += linear(f"{stage}.downsampling_layer.1", f"downsample_{i}/linear", patch)
+                entries += norm(f"{stage}.downsampling_layer.0", f"downsample_{i}/norm")
+                entries += linear(f"{stage}.downsampling_layer.1", f"downsample_{i}/linear", patch)
             theirs = f"{stage}.layers.{{}}"
-            found += linear(f"{theirs}.dwconv", f"{ours}/attention/conv", kernel())
-            found += norm(f"{theirs}.layernorm", f"{ours}/norm_mlp")
-            found += linear(f"{theirs}.pwconv1", f"{ours}/mlp/up")
-            found += linear(f"{theirs}.pwconv2", f"{ours}/mlp/down")
+            entries += linear(f"{theirs}.dwconv", f"{ours}/attention/conv", kernel())
+            entries += norm(f"{theirs}.layernorm", f"{ours}/norm_mlp")
+            entries += linear(f"{theirs}.pwconv1", f"{ours}/mlp/up")
+            entries += linear(f"{theirs}.pwconv2", f"{ours}/mlp/down")
             if model.block.layer_scale is not None:
-                found.append(Rule(f"{theirs}.layer_scale_parameter", (f"{ours}/scale_mlp",)))
-        return [*found, *norm("convnext.layernorm", "norm_final"), *self.classifier(model)]
+                entries.append(Rule(f"{theirs}.layer_scale_parameter", (f"{ours}/scale_mlp",)))
+        return [*entries, *norm("convnext.layernorm", "norm_final"), *self.classifier(model)]

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import PROJECTIONS, Attention, LayerContext
-from txjax.nn.attention.windows import padded_image
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.norms import Norm
+from txjax.nn.positions.positions import padded_image
 from txjax.types import UserError, config_field
 
 
@@ -39,14 +41,15 @@ class ConvAttention(Attention):
     def query_factors(self, size: int) -> tuple[float, float]:
         if self.scale is not None:
             return super().query_factors(size)
-        assert self.heads and self.scaling
-        heads = self.heads * self.scaling.head_size / self.scaling.width  # the base's
-        return 1.0, heads**-0.5 * self.scaling.attention()
+        assert self.heads and self.kernel_init
+        scaling = self.kernel_init.scaling
+        heads = self.heads * scaling.head_size / scaling.width  # the base's
+        return 1.0, heads**-0.5 * scaling.attention()
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Raises UserError unless the tokens are a whole grid's, without positions that count them."""
-        assert self.initial and self.scaling
+        assert self.kernel_init
         where, grid = "config.model.attention", context.grid
         if self.side % 2 == 0:
             raise UserError(f"{where}.side", "an odd number", self.side)
@@ -55,7 +58,7 @@ class ConvAttention(Attention):
             hint = "keys are fewer than tokens: all patches of a grid, without masks, rotations or biases of positions"
             raise UserError(where, "Attention() for these tokens", f"{type(self).__name__}()", hint=hint)
         before, image = x[:, : grid.prefix], padded_image(x[:, grid.prefix :], grid._replace(prefix=0), 1)
-        fields: dict[str, Any] = {"norm": self.norm, "initial": self.initial, "scaling": self.scaling}
+        fields: dict[str, Any] = {"norm": self.norm, "kernel_init": self.kernel_init}
 
         def convolved(name: str, stride: int) -> jax.Array:
             conv = NormedConv(x.shape[-1], side=self.side, stride=stride, depthwise=True, **fields, name=f"conv_{name}")

@@ -22,7 +22,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.cvt.conv_attention import ConvAttention
 from txjax.models.vision.cvt.cvt import CvT as Model
 from txjax.nn import MLP, BatchNorm, FirstToken, LayerNorm, NormedConvEmbedding, PreNorm
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 _CONVOLVED = PROJECTIONS[:3]
 _EMBEDDING = ("patch_sizes", "patch_stride", "patch_padding")  # side, stride, padding
@@ -48,7 +48,7 @@ class CvT(Stages):
 
         def same(key: str, default: Any) -> Any:
             values = options.values.get(key, [default] * count)
-            if not isinstance(values, list) or len(values) < count or any(each != values[0] for each in values[:count]):
+            if not isinstance(values, list) or len(values) < count or any(x != values[0] for x in values[:count]):
                 raise options.refuse(key, f"a list of one value for all of {count} stages", values)
             return values[0]
 
@@ -115,25 +115,25 @@ class CvT(Stages):
         }
 
     def rules(self, model: Any) -> list[Rule]:
-        found = []
+        entries = []
         for i in range(len(model.stages)):
             embeddings = f"cvt.encoder.stages.{i}.embedding.convolution_embeddings"
-            found += linear(f"{embeddings}.projection", f"downsample_{i}/conv", kernel())
-            found += norm(f"{embeddings}.normalization", f"downsample_{i}/norm")
+            entries += linear(f"{embeddings}.projection", f"downsample_{i}/conv", kernel())
+            entries += norm(f"{embeddings}.normalization", f"downsample_{i}/norm")
             theirs, ours = _layer(i), f"stages_{i}/layers/block"
             for name in _CONVOLVED:
                 convolution = _convolution(theirs, name)
                 inside = f"{ours}/attention/conv_{name}"
-                found += linear(f"{convolution}.convolution", f"{inside}/conv", kernel(), bias=False)
-                found += batch_norm(f"{convolution}.normalization", f"{inside}/norm")
+                entries += linear(f"{convolution}.convolution", f"{inside}/conv", kernel(), bias=False)
+                entries += batch_norm(f"{convolution}.normalization", f"{inside}/norm")
             names = {name: f"attention.projection_{name}" for name in _CONVOLVED} | {"out": "output.dense"}
-            found += projected(f"{theirs}.attention", f"{ours}/attention", names, model.attention)
-            found += norm(f"{theirs}.layernorm_before", f"{ours}/norm_attention")
-            found += norm(f"{theirs}.layernorm_after", f"{ours}/norm_mlp")
-            found += linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up")
-            found += linear(f"{theirs}.output.dense", f"{ours}/mlp/down")
-        found.append(Rule(f"cvt.encoder.stages.{len(model.stages) - 1}.cls_token", ("pool/token",), TOKEN))
-        return [*found, *norm("layernorm", "norm_final"), *self.classifier(model)]
+            entries += projected(f"{theirs}.attention", f"{ours}/attention", names, model.attention)
+            entries += norm(f"{theirs}.layernorm_before", f"{ours}/norm_attention")
+            entries += norm(f"{theirs}.layernorm_after", f"{ours}/norm_mlp")
+            entries += linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up")
+            entries += linear(f"{theirs}.output.dense", f"{ours}/mlp/down")
+        entries.append(Rule(f"cvt.encoder.stages.{len(model.stages) - 1}.cls_token", ("pool/token",), TOKEN))
+        return [*entries, *norm("layernorm", "norm_final"), *self.classifier(model)]
 
 
 def _layer(stage: int) -> str:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
-from txjax.models.transformer import Layers, Part, without_prompt
+from txjax.models.sub_transformer import Layers, Part
 from txjax.models.two_stacks import TwoStacks
 from txjax.models.vision.detr.map_positions import MapPositions, SineMap
 from txjax.nn import (
@@ -29,7 +29,7 @@ from txjax.nn import (
     PositionedAttention,
     PositionedCrossAttention,
     PostNorm,
-    Window,
+    StackInputs,
     Xavier,
     quantized,
 )
@@ -40,14 +40,14 @@ class QueryDecoder(Part, kw_only=True):
     """A stack of which each layer's stream is returned. Parameters: `layers`, `norm_final`."""
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B Q D"], window: Window, train: bool, memory: Memory, cross: CrossAttention
-    ) -> Float[Array, "layers B Q D"]:
+    def __call__(self, x: Float[Array, "B Q D"], inputs: StackInputs) -> Float[Array, "layers B Q D"]:
         """The streams after all layers, with one norm."""
-        stack, x, context = self.stacked(x, window, train, memory, cross)
+        return self.norm.clone(parent=self, name="norm_final").normalise(self.layers(x, inputs), inputs.train)
+
+    def layers(self, x: Float[Array, "B Q D"], inputs: StackInputs) -> Float[Array, "layers B Q D"]:
+        x, context = self.begin(x, inputs)
         with quantized(self.quantize):
-            streams = without_prompt(stack(x, context, every=True)[1], context)
-        return self.norm.clone(parent=self, name="norm_final").normalise(streams, train)
+            return self.built_stack()(x, context, every=True)[1]
 
 
 class DETR(TwoStacks, kw_only=True):
@@ -93,28 +93,27 @@ class DETR(TwoStacks, kw_only=True):
             expected = "an encoder of images with head=None and no class token"
             raise UserError("config.model.backbone", expected, type(self.backbone).__name__)
         grid, batch = encoded.grid, len(image)
-        real = self.real(image, extent, grid.rows, grid.columns)
-        segments = None if extent is None else real.reshape(batch, -1).astype(jnp.int32)
-        positions = self.map_positions(real, self.width)
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        project = Linear((self.width,), ("embed",), ("width",), **drawn, name="project")
+        pixel_mask = self.pixel_mask(image, extent, grid.rows, grid.columns)
+        segments = None if extent is None else pixel_mask.reshape(batch, -1).astype(jnp.int32)
+        positions = self.map_positions(pixel_mask, self.width)
+        project = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="project")
         numbers = jnp.arange(grid.rows * grid.columns, dtype=jnp.int32)[None]
-        within = Window(numbers, numbers, Mask.within(segments), grid=grid, added=positions)
+        within = StackInputs(numbers, numbers, Mask.within(segments), train, grid=grid, added=positions)
         encoder = Layers(**self.encoder_fields(), name="encoder")
-        features = encoder(project(encoded.features.astype(self.dtype)), within, train)
+        features = encoder(project(encoded.features.astype(self.dtype)), within)
 
-        own = jnp.arange(self.queries, dtype=jnp.int32)[None]
+        indices = jnp.arange(self.queries, dtype=jnp.int32)[None]
         embed = Embed(self.queries, self.width, axis="queries", std=1.0, name="queries")
-        window = Window(own, own, added=embed(own, self.dtype))
-        mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(own), key_segments=segments)
+        queries = embed(indices, self.dtype)
+        mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(indices), key_segments=segments)
         decoder = QueryDecoder(**self.decoder_fields(), name="decoder")
         x = jnp.zeros((batch, self.queries, self.width), self.dtype)
         memory = Memory(features, mask, positions)
-        *others, last = decoder(x, window, train, memory, self.cross.clone(parent=None, name=None))
-        return self.read(Encoded(last, stages=tuple(Encoded(each) for each in others)), self.head, train)
+        *others, last = decoder(x, StackInputs(indices, indices, train=train, memory=memory, added=queries))
+        return self.read(Encoded(last, stages=tuple(Encoded(stage) for stage in others)), self.head, train)
 
     @nn.nowrap
-    def real(
+    def pixel_mask(
         self, image: Float[Array, "B H W C"], extent: Int[Array, "B 2"] | None, rows: int, columns: int
     ) -> Bool[Array, "B {rows} {columns}"]:
         """The parts of a map of rows x columns whose nearest pixel is not padding; at least the first one."""

@@ -111,21 +111,21 @@ class DETR(Family):
         return Names(buffers=r"\.num_batches_tracked$", renamed=renamed)
 
     def rules(self, model: Any) -> list[Rule]:
-        found = residual_rules(model.backbone, _BACKBONE, "backbone/", frozen_batch_norm)
-        found += linear("model.input_projection", "project", _ones())
-        found.append(Rule("model.query_position_embeddings.weight", ("queries/embedding",), SAME))
+        entries = residual_rules(model.backbone, _BACKBONE, "backbone/", frozen_batch_norm)
+        entries += linear("model.input_projection", "project", _ones())
+        entries.append(Rule("model.query_position_embeddings.weight", ("queries/embedding",), SAME))
         if isinstance(model.map_positions, LearnedMap):
             for name in ("row", "column"):
                 theirs = f"model.position_embedding.{name}_embeddings.weight"
-                found.append(Rule(theirs, (f"map_positions/{name}s/embedding",), SAME))
-        found += layers(attentions(model))
-        found += norm("model.decoder.layernorm", "decoder/norm_final")
-        found += linear("class_labels_classifier", "head")
+                entries.append(Rule(theirs, (f"map_positions/{name}s/embedding",), SAME))
+        entries += layers(attentions(model))
+        entries += norm("model.decoder.layernorm", "decoder/norm_final")
+        entries += linear("class_labels_classifier", "head")
         for number in range(3):
             last = number == 2
             rules = linear(f"bbox_predictor.layers.{number}", f"box/layer_{number}", _swapped() if last else None)
-            found += [rules[0], rules[1]._replace(form=_SWAPPED) if last else rules[1]]
-        return found
+            entries += [rules[0], rules[1]._replace(form=_SWAPPED) if last else rules[1]]
+        return entries
 
     def example(self, model: Any, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
         channels = _backbone(options).size("num_channels", 3)
@@ -138,8 +138,8 @@ class DETR(Family):
         if "pixel_mask" in inputs:
             mask = inputs["pixel_mask"] > 0
             extent = jnp.stack([mask.any(axis).sum(1) for axis in (2, 1)], -1).astype(jnp.int32)
-        found = model.apply(variables, image, extent)
-        return {"logits": found.logits[-1], "pred_boxes": found.boxes[-1][..., np.array(_CENTRES)]}
+        output = model.apply(variables, image, extent)
+        return {"logits": output.logits[-1], "pred_boxes": output.boxes[-1][..., np.array(_CENTRES)]}
 
 
 def _backbone(options: Options) -> Options:

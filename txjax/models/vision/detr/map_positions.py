@@ -16,8 +16,8 @@ _EPS = 1e-6
 class MapPositions(nn.Module):
     """Base of positions of a feature map's rows and columns."""
 
-    def __call__(self, real: Bool[Array, "B R C"], width: int) -> Float[Array, "#B R*C {width}"]:
-        """The vectors, float32. `real`: the part of the map that is not padding, which is below and to the right."""
+    def __call__(self, pixel_mask: Bool[Array, "B R C"], width: int) -> Float[Array, "#B R*C {width}"]:
+        """The vectors, float32. `pixel_mask`: the part of the map that is not padding, which is below and right."""
         raise NotImplementedError
 
 
@@ -31,16 +31,16 @@ class SineMap(MapPositions):
 
     theta: float = config_field(10000.0, above=1, traced=True)
 
-    def __call__(self, real: Bool[Array, "B R C"], width: int) -> Float[Array, "B R*C {width}"]:
+    def __call__(self, pixel_mask: Bool[Array, "B R C"], width: int) -> Float[Array, "B R*C {width}"]:
         if width % 4:
             raise UserError("config.model.width", "a multiple of 4 for SineMap positions", width)
-        found = []
+        waves_by_axis = []
         for axis in (1, 2):
-            count = real.astype(jnp.float32).cumsum(axis)
+            count = pixel_mask.astype(jnp.float32).cumsum(axis)
             last = count.max(axis, keepdims=True)
             angles = waves(2 * math.pi * count / (last + _EPS), width // 4, self.theta)
-            found.append(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*real.shape, -1))
-        return jnp.concatenate(found, -1).reshape(real.shape[0], -1, width)
+            waves_by_axis.append(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*pixel_mask.shape, -1))
+        return jnp.concatenate(waves_by_axis, -1).reshape(pixel_mask.shape[0], -1, width)
 
 
 class LearnedMap(MapPositions):
@@ -55,14 +55,14 @@ class LearnedMap(MapPositions):
     most: int = config_field(50, at_least=1)
 
     @nn.compact
-    def __call__(self, real: Bool[Array, "B R C"], width: int) -> Float[Array, "1 R*C {width}"]:
-        if max(real.shape[1:]) > self.most:
-            raise UserError("config.model.map_positions.most", f"at least {max(real.shape[1:])}", self.most)
+    def __call__(self, pixel_mask: Bool[Array, "B R C"], width: int) -> Float[Array, "1 R*C {width}"]:
+        if max(pixel_mask.shape[1:]) > self.most:
+            raise UserError("config.model.map_positions.most", f"at least {max(pixel_mask.shape[1:])}", self.most)
         if width % 2:
             raise UserError("config.model.width", "an even number for LearnedMap positions", width)
         rows, columns = (
             Embed(self.most, width // 2, axis="positions", name=name)(jnp.arange(size), jnp.float32)
-            for name, size in zip(("rows", "columns"), real.shape[1:], strict=True)
+            for name, size in zip(("rows", "columns"), pixel_mask.shape[1:], strict=True)
         )
         parts = jnp.broadcast_arrays(columns[None], rows[:, None])
         return jnp.concatenate(parts, -1).reshape(1, -1, width)

@@ -90,8 +90,7 @@ class EfficientNet(Hierarchical, kw_only=True):
         encoded = super().encode(image, train)
         assert encoded.grid is not None
         fields: dict[str, Any] = {"norm": self.norm, "activation": self.attention.activation}
-        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        top = NormedConv(self.features, side=1, **fields, **init_fields, name="top")
+        top = NormedConv(self.features, side=1, **fields, kernel_init=self.kernel_init, name="top")
         x = top(padded_image(encoded.features, encoded.grid, 1), train)
         return dataclasses.replace(encoded, features=x.reshape(len(x), -1, self.features))
 

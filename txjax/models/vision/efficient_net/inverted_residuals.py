@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext
-from txjax.nn.attention.windows import padded_image
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.grid_mixers import GridMixer
@@ -14,8 +13,9 @@ from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.layers.norms import Norm
-from txjax.nn.positions.positions import Grid
-from txjax.nn.stack.block import Layer, PreActivation
+from txjax.nn.positions.positions import Grid, padded_image
+from txjax.nn.stack.block import Normalise, Stream
+from txjax.nn.stack.residual_units import PostActivation
 from txjax.types import UserError, config_field
 
 Zeros = tuple[tuple[int, int], tuple[int, int]]
@@ -51,8 +51,7 @@ class InvertedResidual(GridMixer):
         self, module: nn.Module, image: Float[Array, "B R C D"], width: int, stride: int, zeros: Zeros, train: bool
     ) -> Float[Array, "B r c {width}"]:
         """The branch with its parameters in `module`; the depthwise convolution has the stride and these zeros."""
-        assert self.side and self.ratio and self.norm and self.initial and self.scaling
-        init_fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        assert self.side and self.ratio and self.norm and self.kernel_init
         inside = InvertedBottleneck(
             channels=self.ratio * image.shape[-1],
             squeezed=max(1, int(self.squeeze_ratio * image.shape[-1])),
@@ -61,11 +60,13 @@ class InvertedResidual(GridMixer):
             padding=zeros,
             norm=self.norm,
             activation=self.activation,
-            **init_fields,
+            kernel_init=self.kernel_init,
         )
         y = image if self.ratio == 1 else inside.expand(module, image, train)
         y = inside.excite(module, y, train)
-        y = Linear((width,), ("embed",), ("mlp",), use_bias=False, **init_fields, name="shrink", parent=module)(y)
+        y = Linear(
+            (width,), ("embed",), ("mlp",), use_bias=False, kernel_init=self.kernel_init, name="shrink", parent=module
+        )(y)
         return self.norm.clone(parent=module, name="norm_shrink").normalise(y, train)
 
 
@@ -95,7 +96,7 @@ class InvertedDownsampling(Downsampling):
         assert self.width and self.stride and self.unit and self.unit.side
         zeros = same_zeros(sides or image.shape[1:3], self.unit.side, self.stride)
         check_sides(image, self.unit.side, zeros)
-        unit = self.unit.clone(parent=None, initial=self.initial, scaling=self.scaling)
+        unit = self.unit.clone(parent=None, kernel_init=self.kernel_init)
         y = unit.branch(self, image, self.width, self.stride, zeros, train)
         return y.reshape(y.shape[0], -1, self.width), Grid(*y.shape[1:3])
 
@@ -115,26 +116,23 @@ class InvertedStem(InvertedDownsampling):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
-        assert self.in_axis and self.norm and self.unit and self.initial and self.scaling
+        assert self.in_axis and self.norm and self.unit and self.kernel_init
         image, strides = padded_image(x, grid, 1), (self.conv_stride,) * 2
         zeros = same_zeros(self.sides or image.shape[1:3], 3, self.conv_stride)
         check_sides(image, 3, zeros)
-        fields: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "use_bias": False}
+        fields: dict[str, Any] = {"kernel_init": self.kernel_init, "use_bias": False}
         conv = Conv((self.channels,), in_axis=self.in_axis, strides=strides, padding=zeros, **fields, name="conv_stem")
         y = self.norm.clone(parent=self, name="norm_stem").normalise(conv(image), train)
         y = ACTIVATIONS[self.unit.activation](y)
         return self.first_layer(y, self.sides and strided(self.sides, self.conv_stride), train)
 
 
-class PlainResidual(PreActivation):
+class PlainResidual(PostActivation):
     """x + mixer(x), without a norm or an activation after it. Norms are the mixer's."""
 
-    final_norm: ClassVar[bool] = False
-
-    def branch(
-        self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
-    ) -> Float[Array, "B L D"]:
-        return x + layer(x)
+    @nn.nowrap
+    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
+        return x + y
 
 
 def strided(sides: Sides, stride: int) -> Sides:

@@ -102,8 +102,8 @@ class MAE(Family):
         """Hides the patches with the largest `noise` [B N]; `mask_ratio` (0.75) and `norm_pix_loss` are settings."""
         image, noise = select_inputs(inputs, {"pixel_values": "image", "noise": "noise"}, required=2).values()
         image, (keep, hidden) = patches.pixels(image), patches.hide(noise, inputs.get("mask_ratio", 0.75))
-        output, seen = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
-        outputs = {"last_hidden_state": seen["norm_final"], **hidden}
+        output, intermediates = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
+        outputs = {"last_hidden_state": intermediates["norm_final"], **hidden}
         if isinstance(model, ViT):
             return outputs
         target = patchify(image, model.patch)

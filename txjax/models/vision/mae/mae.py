@@ -1,16 +1,15 @@
 """A masked autoencoder of images."""
 
 import dataclasses
-from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.transformer import Part
-from txjax.models.vision.patch_encoder import PatchEncoder, token_positions
-from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
+from txjax.models.sub_transformer import Part
+from txjax.models.vision.vit.vit import PatchEncoder, token_positions
+from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, StackInputs, align, parameter
 from txjax.types import UserError, config_field
 
 
@@ -34,18 +33,18 @@ class PatchDecoder(Part, kw_only=True):
         self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B {self.patches} {self.pixels}"]:
         """The pixels of every patch, float32. Patches that are not in `keep` are mask tokens. If None, all are kept."""
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
-        linear = Linear((self.width,), ("embed",), in_axes=("width",), **drawn, name="embed")
+        linear = Linear((self.width,), ("embed",), in_axes=("width",), kernel_init=self.kernel_init, name="embed")
         x = linear(x)
         token = parameter(self, "mask_token", nn.initializers.normal(0.02), (self.width,), ("embed",))
         if keep is not None:
             hidden = jnp.broadcast_to(align(token, x), (x.shape[0], self.patches, self.width))
-            seen = jax.vmap(lambda all, where, rows: all.at[where].set(rows))(hidden, keep, x[:, self.grid.prefix :])
-            x = jnp.concatenate([x[:, : self.grid.prefix], seen], 1)
+            patches = jax.vmap(lambda all, where, rows: all.at[where].set(rows))(hidden, keep, x[:, self.grid.prefix :])
+            x = jnp.concatenate([x[:, : self.grid.prefix], patches], 1)
         positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
         x = self.positions.add(x, positions, self.grid)
-        x = self.layers(x, Window(positions, positions, grid=self.grid), train)[:, self.grid.prefix :]
-        return Linear((self.pixels,), ("pixels",), **drawn, name="out")(x, jnp.float32)
+        x = self.layers(x, StackInputs(positions, positions, train=train, grid=self.grid))
+        x = self.end(x, train)[:, self.grid.prefix :]
+        return Linear((self.pixels,), ("pixels",), kernel_init=self.kernel_init, name="out")(x, jnp.float32)
 
 
 class MAE(PatchEncoder, kw_only=True):

@@ -7,7 +7,6 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.hierarchical import Hierarchical, StageLayers
-from txjax.models.transformer import without_prompt
 from txjax.models.vision.max_vit.mb_conv import MBConv
 from txjax.models.vision.max_vit.multi_axis import MultiAxis
 from txjax.nn import (
@@ -16,16 +15,14 @@ from txjax.nn import (
     BatchNorm,
     Block,
     Conv,
-    CrossAttention,
     Downsampling,
     Grid,
     GridAttention,
     LayerNorm,
-    Memory,
     Mixer,
     Norm,
     Stack,
-    Window,
+    StackInputs,
     WindowAttention,
     padded_image,
     quantized,
@@ -53,12 +50,13 @@ class MaxViTStem(Downsampling):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
-        assert self.in_axis and self.initial and self.scaling and self.mb_conv
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        assert self.in_axis and self.kernel_init and self.mb_conv
         strides = self.stride, self.stride
-        first = Conv((self.channels,), in_axis=self.in_axis, strides=strides, **drawn, name="conv_1")
+        first = Conv(
+            (self.channels,), in_axis=self.in_axis, strides=strides, kernel_init=self.kernel_init, name="conv_1"
+        )
         y = ACTIVATIONS[self.activation](self.normalise(first(padded_image(x, grid, 1)), train))
-        y = Conv((self.channels,), **drawn, name="conv_2")(y)
+        y = Conv((self.channels,), kernel_init=self.kernel_init, name="conv_2")(y)
         return self.mb_conv(y.reshape(len(y), -1, self.channels), Grid(*y.shape[1:3]), train)
 
 
@@ -75,16 +73,8 @@ class MaxViTStage(StageLayers, kw_only=True):
     conv: MBConv
     grid_attention: Mixer
 
-    @nn.nowrap
-    def stream(
-        self,
-        x: Float[Array, "B L D"],
-        window: Window,
-        train: bool,
-        memory: Memory | None = None,
-        cross: CrossAttention | None = None,
-    ) -> Float[Array, "B L D"]:
-        x, context = self.entered(x, window, train, memory)
+    def layers(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B L D"]:
+        x, context = self.begin(x, inputs)
         assert self.stack.fractions is not None
         first, last = self.stack.fractions
         second = first + (last - first) / max(self.depth - 1, 1)
@@ -93,7 +83,7 @@ class MaxViTStage(StageLayers, kw_only=True):
             x = self.part("first", 1, (first, first), None)(x, context)
             if self.depth > 1:
                 x = self.part("layers", self.depth - 1, (second, last), conv)(x, context)
-            return without_prompt(x, context)
+            return x
 
     @nn.nowrap
     def part(self, name: str, depth: int, fractions: tuple[float, float], conv: MBConv | None) -> Stack:
@@ -103,17 +93,17 @@ class MaxViTStage(StageLayers, kw_only=True):
         return stack.clone(parent=self, name=name, fractions=fractions)
 
     @nn.nowrap
-    def blocks(self, cross: CrossAttention | None = None) -> Block:
+    def blocks(self) -> Block:
         """A layer without an `MBConv`."""
-        made = super().blocks(cross)
-        if not isinstance(made, MultiAxis):
+        block = super().blocks()
+        if not isinstance(block, MultiAxis):
             hint = "layers of one kind, which has both attentions"
-            raise UserError("config.model.block", "MultiAxis() with one attention", type(made).__name__, hint=hint)
-        own = ("heads", "kv_heads", "initial", "residual_scale", "scaling")
-        fields = {name: getattr(made.attention, name) for name in own}
-        return made.clone(
+            raise UserError("config.model.block", "MultiAxis() with one attention", type(block).__name__, hint=hint)
+        more = ("heads", "kv_heads", "kernel_init")
+        fields = {name: getattr(block.attention, name) for name in more}
+        return block.clone(
             grid_attention=set_model_fields(self.grid_attention, "config.model.grid_attention", **fields),
-            grid_mlp=set_model_fields(self.mlp, "config.model.mlp", **{name: fields[name] for name in own[2:]}),
+            grid_mlp=set_model_fields(self.mlp, "config.model.mlp", **{name: fields[name] for name in more[2:]}),
         )
 
 
@@ -150,16 +140,16 @@ class MaxViT(Hierarchical, kw_only=True):
         drop_path = self.block.drop_path * sum(depths[:number]) / max(sum(depths) - 1, 1)
         if not isinstance(self.stem, MaxViTStem):
             raise UserError("config.model.stem", "MaxViTStem()", type(self.stem).__name__)
-        own: dict[str, Any] = {"drop_path": drop_path} if number else {"mb_conv": self.conv_of(0, drop_path)}
-        return super().entrance_fields(number) | {"norm": self.batch_norm.clone(parent=None)} | own
+        more: dict[str, Any] = {"drop_path": drop_path} if number else {"mb_conv": self.conv_of(0, drop_path)}
+        return super().entrance_fields(number) | {"norm": self.batch_norm.clone(parent=None)} | more
 
     @nn.nowrap
     def conv_of(self, number: int, drop_path: float) -> MBConv:
         """The `MBConv` of a stage's layers."""
         if not isinstance(self.downsample, MBConv):
             raise UserError("config.model.downsample", "MBConv()", type(self.downsample).__name__)
-        own = {"norm": self.batch_norm.clone(parent=None), "in_axis": "width", "drop_path": drop_path}
-        return set_model_fields(self.downsample, "config.model.downsample", **super().entrance_fields(number) | own)
+        more = {"norm": self.batch_norm.clone(parent=None), "in_axis": "width", "drop_path": drop_path}
+        return set_model_fields(self.downsample, "config.model.downsample", **super().entrance_fields(number) | more)
 
     @nn.nowrap
     def stage_layers(self, number: int, **fields: Any) -> StageLayers:

@@ -1,18 +1,16 @@
 """Inverted residual bottlenecks: a depthwise convolution of many channels between two dense layers."""
 
-from typing import Any
-
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.windows import Windows, padded_image
+from txjax.nn.attention.windows import Windows
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck
 from txjax.nn.layers.drop_path import drop_path
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.positions.positions import Grid
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import UserError, config_field
 
 
@@ -53,12 +51,11 @@ class MBConv(Downsampling):
         self, x: Float[Array, "B L C"], grid: Grid, train: bool, depth_fraction: float | Float[Array, ""] = 1.0
     ) -> tuple[Float[Array, "B l D"], Grid]:
         """The tokens and their grid. `depth_fraction`: 0 in the first layer, 1 in the last."""
-        assert self.width and self.initial and self.scaling and self.norm and self.drop_path is not None
+        assert self.width and self.kernel_init and self.norm and self.drop_path is not None
         if max(grid[:2]) < self.stride:
             hint = "larger images or fewer stages"
             expected = f"at most the {grid.rows} x {grid.columns} tokens of the stage before"
             raise UserError("config.model.downsample.stride", expected, self.stride, hint=hint)
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         inside = InvertedBottleneck(
             channels=int(self.ratio * self.width),
             squeezed=max(1, int(self.excite_ratio * self.width)),
@@ -66,14 +63,14 @@ class MBConv(Downsampling):
             stride=self.stride,
             norm=self.norm,
             activation=self.activation,
-            **drawn,
+            kernel_init=self.kernel_init,
         )
         y = inside.expand(self, padded_image(self.normalise(x, train), grid, 1), train)
         y = inside.excite(self, y, train)
-        y = Linear((self.width,), ("embed",), ("mlp",), **drawn, name="shrink")(y)
+        y = Linear((self.width,), ("embed",), ("mlp",), kernel_init=self.kernel_init, name="shrink")(y)
 
         if self.stride > 1:
             x = mean_pooled(x, grid, self.stride)
         if x.shape[-1] != self.width:
-            x = Linear((self.width,), ("embed",), ("width",), **drawn, name="shortcut")(x)
+            x = Linear((self.width,), ("embed",), ("width",), kernel_init=self.kernel_init, name="shortcut")(x)
         return x + drop_path(self, y.reshape(x.shape), self.drop_path, depth_fraction, train), Grid(*y.shape[1:3])

@@ -6,7 +6,8 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.vision.max_vit.mb_conv import MBConv
-from txjax.nn.attention.attention import LayerContext, Mixer
+from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import Mixer
 from txjax.nn.attention.prompted_grid import on_patches
 from txjax.nn.layers.mlp import MLP
 from txjax.nn.stack.block import Layer, PreNorm
@@ -33,13 +34,10 @@ class MultiAxis(PreNorm):
         return 4 if self.conv is None else 5
 
     @nn.nowrap
-    def layers(self, context: LayerContext) -> dict[str, Layer]:
+    def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
         assert self.grid_attention and self.grid_mlp
-        attention, mlp = self.grid_attention, self.grid_mlp
-        return super().layers(context) | {
-            "grid_attention": lambda y: attention(y, context),
-            "grid_mlp": lambda y: mlp(y, context.train, context.real),
-        }
+        more = {"grid_attention": (self.grid_attention, context), "grid_mlp": (self.grid_mlp, context)}
+        return super().layers(context) | more
 
     @nn.compact
     def __call__(
@@ -48,5 +46,7 @@ class MultiAxis(PreNorm):
         if self.conv is not None:
             assert context.grid is not None
             conv, grid = self.conv, context.grid._replace(prefix=0)
-            x = on_patches(lambda patches: conv(patches, grid, context.train, depth_fraction)[0], x, context.prompt)
+            x = on_patches(
+                lambda patches: conv(patches, grid, context.train, depth_fraction)[0], x, context.mask.prefix
+            )
         return super().__call__(x, context, depth_fraction)

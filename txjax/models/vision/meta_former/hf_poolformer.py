@@ -70,16 +70,16 @@ class PoolFormer(Stages):
         return Names()
 
     def rules(self, model: Any) -> list[Rule]:
-        found = []
+        entries = []
         for i in range(len(model.stages)):
             embeddings = f"poolformer.encoder.patch_embeddings.{i}.projection"
-            found += linear(embeddings, f"downsample_{i}/conv", kernel())
+            entries += linear(embeddings, f"downsample_{i}/conv", kernel())
             theirs, ours = f"poolformer.encoder.block.{i}.{{}}", f"stages_{i}/layers/block"
-            found += norm(f"{theirs}.before_norm", f"{ours}/norm_attention")
-            found += norm(f"{theirs}.after_norm", f"{ours}/norm_mlp")
-            found += linear(f"{theirs}.output.conv1", f"{ours}/mlp/up", _POINTWISE)
-            found += linear(f"{theirs}.output.conv2", f"{ours}/mlp/down", _POINTWISE)
+            entries += norm(f"{theirs}.before_norm", f"{ours}/norm_attention")
+            entries += norm(f"{theirs}.after_norm", f"{ours}/norm_mlp")
+            entries += linear(f"{theirs}.output.conv1", f"{ours}/mlp/up", _POINTWISE)
+            entries += linear(f"{theirs}.output.conv2", f"{ours}/mlp/down", _POINTWISE)
             if model.block.layer_scale is not None:
-                found.append(Rule(f"{theirs}.layer_scale_1", (f"{ours}/scale_attention",)))
-                found.append(Rule(f"{theirs}.layer_scale_2", (f"{ours}/scale_mlp",)))
-        return [*found, *norm("norm", "norm_final"), *self.classifier(model)]
+                entries.append(Rule(f"{theirs}.layer_scale_1", (f"{ours}/scale_attention",)))
+                entries.append(Rule(f"{theirs}.layer_scale_2", (f"{ours}/scale_mlp",)))
+        return [*entries, *norm("norm", "norm_final"), *self.classifier(model)]

@@ -4,21 +4,19 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext
-from txjax.nn.attention.windows import padded_image
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.grid_mixers import GridMixer
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.linear import Linear
-from txjax.nn.layers.mlp import ACTIVATIONS, MLP
+from txjax.nn.layers.mlp import ACTIVATIONS, MLP, TokenContext
 from txjax.nn.layers.norms import Norm
-from txjax.nn.parameters.init import Init
-from txjax.nn.positions.positions import Grid
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
+from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import config_field
 
 
@@ -28,23 +26,22 @@ class LargeKernel(nn.Module):
     Attributes:
       side: of the kernel, an odd number; set by the model, as the next ones.
       norm: a template.
-      initial, scaling: see `Conv`.
+      kernel_init: see `Conv`.
     """
 
     side: int | None = config_field(None, at_least=1)
     norm: Norm | None = None
-    initial: Init | None = None
-    scaling: Scaling | None = None
+    kernel_init: KernelInit | None = None
 
     def __call__(self, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B R C F"]:
         """The convolved image."""
         raise NotImplementedError
 
     @nn.nowrap
-    def drawn(self) -> dict[str, Any]:
+    def kernel_fields(self) -> dict[str, Any]:
         """The fields that all convolutions have."""
-        assert self.initial and self.scaling
-        return {"axes": ("mlp",), "in_axis": "mlp", "initial": self.initial, "scaling": self.scaling}
+        assert self.kernel_init
+        return {"axes": ("mlp",), "in_axis": "mlp", "kernel_init": self.kernel_init}
 
 
 class ParallelKernels(LargeKernel):
@@ -63,7 +60,7 @@ class ParallelKernels(LargeKernel):
         assert self.side and self.norm
 
         def convolved(name: str, side: int) -> Float[Array, "B R C F"]:
-            fields: dict[str, Any] = self.drawn() | {"side": side, "depthwise": True, "norm": self.norm}
+            fields: dict[str, Any] = self.kernel_fields() | {"side": side, "depthwise": True, "norm": self.norm}
             return NormedConv(image.shape[-1], **fields, name=name)(image, train)
 
         y = convolved("large", self.side)
@@ -77,7 +74,7 @@ class MergedKernel(LargeKernel):
     def __call__(self, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B R C F"]:
         assert self.side
         channels, square = image.shape[-1], (self.side, self.side)
-        return Conv((channels,), size=square, groups=channels, **self.drawn(), name="conv")(image)
+        return Conv((channels,), size=square, groups=channels, **self.kernel_fields(), name="conv")(image)
 
 
 class LargeKernelMixer(GridMixer):
@@ -97,14 +94,13 @@ class LargeKernelMixer(GridMixer):
 
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
-        assert self.initial and self.residual_scale and self.scaling
+        assert self.kernel_init
         width, hidden = image.shape[-1], int(self.ratio * image.shape[-1])
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        each: dict[str, Any] = {"side": 1, "norm": self.norm} | drawn
-        enter = NormedConv(hidden, ("mlp",), "embed", activation="relu", **each, name="in")
-        leave = NormedConv(width, ("embed",), "mlp", scale=self.residual_scale, **each, name="out")
+        fields: dict[str, Any] = {"side": 1, "norm": self.norm, "kernel_init": self.kernel_init}
+        enter = NormedConv(hidden, ("mlp",), "embed", activation="relu", **fields, name="in")
+        leave = NormedConv(width, ("embed",), "mlp", scale=self.kernel_init.residual_scale, **fields, name="out")
         norm = self.norm.clone(parent=None, name=None)
-        kernel = self.kernel.clone(parent=self, name="depthwise", norm=norm, **drawn)
+        kernel = self.kernel.clone(parent=self, name="depthwise", norm=norm, kernel_init=self.kernel_init)
         return leave(nn.relu(kernel(enter(image, context.train), context.train)), context.train)
 
 
@@ -119,19 +115,17 @@ class NormedMLP(MLP):
     norm: Norm = dataclasses.field(default_factory=BatchNorm)
 
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
-    ) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual_scale and self.scaling
-        drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
-        up = Linear((self.hidden_size(x.shape[-1]),), ("mlp",), **drawn, name="up")
-        down = Linear(x.shape[-1:], ("embed",), ("mlp",), **drawn, scale=self.residual_scale, name="down")
+    def __call__(self, x: Float[Array, "B L D"], context: TokenContext) -> Float[Array, "B L D"]:
+        assert self.kernel_init
+        fields: dict[str, Any] = {"use_bias": self.use_bias, "kernel_init": self.kernel_init}
+        up = Linear((self.hidden_size(x.shape[-1]),), ("mlp",), **fields, name="up")
+        down = Linear(x.shape[-1:], ("embed",), ("mlp",), **fields, scale=self.kernel_init.residual_scale, name="down")
 
         def normed(name: str, y: Float[Array, "B L F"], axis: str) -> Float[Array, "B L F"]:
-            return self.norm.clone(parent=self, name=f"norm_{name}").normalise(y, train, axis)
+            return self.norm.clone(parent=self, name=f"norm_{name}").normalise(y, context.train, axis)
 
         hidden = ACTIVATIONS[self.activation](normed("up", up(x), "mlp"))
-        return normed("down", down(nn.Dropout(self.dropout, deterministic=not train)(hidden)), "embed")
+        return normed("down", down(nn.Dropout(self.dropout, deterministic=not context.train)(hidden)), "embed")
 
 
 class LargeKernelStem(Downsampling):
@@ -171,7 +165,7 @@ def convolved(
 ) -> tuple[Float[Array, "B l D"], Grid]:
     """The tokens after convolutions of these fields, and their grid."""
     assert module.width and module.norm
-    more: dict[str, Any] = {"initial": module.initial, "scaling": module.scaling, "norm": module.norm}
+    more: dict[str, Any] = {"kernel_init": module.kernel_init, "norm": module.norm}
     for i, kind in enumerate(kinds):
         image = NormedConv(module.width, activation="relu", **kind, **more, name=f"conv_{i}", parent=module)(
             image, train

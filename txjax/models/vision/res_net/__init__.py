@@ -6,9 +6,11 @@ from txjax.models.vision.res_net.bottleneck_convs import (
     BottleneckConvs,
     BottleneckDownsampling,
     BottleneckStem,
+    ResidualConvs,
+    ResidualDownsampling,
+    ResidualStem,
 )
 from txjax.models.vision.res_net.res_net import ResNet
-from txjax.models.vision.res_net.residual_convs import ResidualConvs, ResidualDownsampling, ResidualStem
 from txjax.models.vision.res_net.standardized_conv import StandardizedConv
 
 __all__ = [

@@ -35,7 +35,7 @@ class BiT(ResNet, kw_only=True):
     @nn.nowrap
     def scaling(self) -> Scaling | None:
         """None: standardised kernels have no published rule."""
-        if (found := super().scaling()) is not None:
+        if (scaling := super().scaling()) is not None:
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "Standard() for standardised kernels", got)
-        return found
+        return scaling

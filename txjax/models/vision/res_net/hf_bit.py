@@ -74,21 +74,21 @@ class BiT(Stages):
         return Names("bit.", heads=(self.linear,))
 
     def rules(self, model: Any) -> list[Rule]:
-        found = linear("bit.embedder.convolution", "downsample_0/conv_stem", kernel(), bias=False)
+        entries = linear("bit.embedder.convolution", "downsample_0/conv_stem", kernel(), bias=False)
         for i, stage in enumerate(model.stages):
             first, ours = f"bit.encoder.stages.{i}.layers.0", f"downsample_{i}"
-            found += linear(f"{first}.downsample.conv", f"{ours}/conv_shortcut", kernel(), bias=False)
-            found += [*norm(f"{first}.norm1", f"{ours}/norm"), *_branch(first, ours)]
+            entries += linear(f"{first}.downsample.conv", f"{ours}/conv_shortcut", kernel(), bias=False)
+            entries += [*norm(f"{first}.norm1", f"{ours}/norm"), *_branch(first, ours)]
             if stage.depth > 1:
                 theirs, ours = f"bit.encoder.stages.{i}.layers.{{}}", f"stages_{i}/layers/block"
                 others = [*norm(f"{theirs}.norm1", f"{ours}/norm_attention"), *_branch(theirs, f"{ours}/attention")]
-                found += [rule._replace(first=1) for rule in others]
-        return [*found, *norm("bit.norm", "norm_final"), *self.classifier(model)]
+                entries += [rule._replace(first=1) for rule in others]
+        return [*entries, *norm("bit.norm", "norm_final"), *self.classifier(model)]
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """The same, but `pooler_output` is [B D 1 1]."""
-        found = super().forward(model, variables, inputs)
-        return {name: x if name == "logits" else x[:, :, None, None] for name, x in found.items()}
+        outputs = super().forward(model, variables, inputs)
+        return {name: x if name == "logits" else x[:, :, None, None] for name, x in outputs.items()}
 
 
 def _branch(theirs: str, ours: str) -> list[Rule]:

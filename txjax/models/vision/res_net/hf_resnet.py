@@ -13,8 +13,8 @@ from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import STATISTICS, Flat, Names, Rule, batch_norm, kernel, linear
 from txjax.interop.huggingface.shared.stages import Stages, numbers, stages
 from txjax.interop.huggingface.weights import Tensor
+from txjax.models.vision.res_net.bottleneck_convs import ResidualConvs, ResidualDownsampling, ResidualStem
 from txjax.models.vision.res_net.res_net import ResNet as Model
-from txjax.models.vision.res_net.residual_convs import ResidualConvs, ResidualDownsampling, ResidualStem
 from txjax.nn import BatchNorm, Head, MeanTokens, Norm
 from txjax.types import PyTree
 
@@ -61,8 +61,8 @@ class ResNet(Stages):
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """The same, but `pooler_output` is [B D 1 1]."""
-        found = super().forward(model, variables, inputs)
-        return {name: x if name == "logits" else x[:, :, None, None] for name, x in found.items()}
+        outputs = super().forward(model, variables, inputs)
+        return {name: x if name == "logits" else x[:, :, None, None] for name, x in outputs.items()}
 
 
 def is_residual(model: Any) -> bool:
@@ -116,15 +116,15 @@ def residual_rules(model: Model, theirs: str, ours: str, norm: Callable[[str, st
         parts = (both(f"{layer}.layer.{i}", f"{inside}/conv_{i + 1}", f"{inside}/norm_{i + 1}") for i in range(3))
         return [rule for part in parts for rule in part]
 
-    found = both("embedder.embedder", "downsample_0/conv_stem", "downsample_0/norm_stem")
+    entries = both("embedder.embedder", "downsample_0/conv_stem", "downsample_0/norm_stem")
     for i, stage in enumerate(model.stages):
         first, inside = f"encoder.stages.{i}.layers.0", f"downsample_{i}"
-        found += both(f"{first}.shortcut", f"{inside}/conv_shortcut", f"{inside}/norm_shortcut")
-        found += branch(first, inside)
+        entries += both(f"{first}.shortcut", f"{inside}/conv_shortcut", f"{inside}/norm_shortcut")
+        entries += branch(first, inside)
         if stage.depth > 1:
             others = branch(f"encoder.stages.{i}.layers.{{}}", f"stages_{i}/layers/block/attention")
-            found += [rule._replace(first=1) for rule in others]
-    return found
+            entries += [rule._replace(first=1) for rule in others]
+    return entries
 
 
 def _others(model: Model, rule: Rule) -> int:

@@ -6,8 +6,13 @@ from typing import Any
 import flax.linen as nn
 
 from txjax.models.hierarchical import Hierarchical
-from txjax.models.vision.res_net.bottleneck_convs import Bottleneck, BottleneckDownsampling
-from txjax.models.vision.res_net.residual_convs import ResidualConvs, ResidualDownsampling, ResidualStem
+from txjax.models.vision.res_net.bottleneck_convs import (
+    Bottleneck,
+    BottleneckDownsampling,
+    ResidualConvs,
+    ResidualDownsampling,
+    ResidualStem,
+)
 from txjax.nn import BatchNorm, Block, Downsampling, Init, Norm, PostActivation, set_model_fields
 
 

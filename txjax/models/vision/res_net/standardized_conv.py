@@ -25,7 +25,3 @@ class StandardizedConv(Conv):
         inputs = tuple(range(kernel.ndim - 1))
         kernel = kernel - kernel.mean(inputs, keepdims=True)
         return kernel * jax.lax.rsqrt(jnp.square(kernel).mean(inputs, keepdims=True) + self.eps)
-
-    @nn.nowrap
-    def adapts(self) -> bool:
-        return False

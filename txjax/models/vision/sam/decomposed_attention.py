@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.prompted_grid import bias_after_prompt, grid_alone
 from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.layers.linear import parameter, scale
@@ -40,8 +41,8 @@ class DecomposedAttention(Attention):
     def bias(
         self, query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], context: LayerContext
     ) -> Float[Array, "B H L L"]:
-        assert self.scaling
-        extent, query = self.extent(context), query[:, context.prompt :]
+        assert self.kernel_init
+        extent, query = self.extent(context), query[:, context.mask.prefix :]
         image = query.astype(jnp.float32).reshape(len(query), *extent, *query.shape[2:])
         of_rows, of_columns = (
             self.vectors(name, size, query.shape[-1]) for name, size in zip(("rows", "columns"), extent, strict=True)
@@ -50,8 +51,8 @@ class DecomposedAttention(Attention):
         by_column = jnp.einsum("brchk,csk->bhrcs", image, of_columns)[..., None, :]
         length = query.shape[1]
         # Under muP scores scale by 1 / K: the query has half of that factor, the kernel's 1 / sqrt(K) the other half.
-        own = scale((by_row + by_column).reshape(len(query), -1, length, length), self.scaling.attention())
-        return bias_after_prompt(own, context.prompt)
+        bias = scale((by_row + by_column).reshape(len(query), -1, length, length), self.kernel_init.scaling.attention())
+        return bias_after_prompt(bias, context.mask.prefix)
 
     @nn.nowrap
     def vectors(self, name: str, size: int, width: int) -> Float[Array, "S S K"]:

@@ -28,9 +28,9 @@ from txjax.nn import (
     PositionedAttention,
     PositionedCrossAttention,
     PreNormWithoutFinal,
-    head_size,
 )
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
+from txjax.parametrization import head_size
 from txjax.types import PyTree
 
 _FOURIER = "shared_image_embedding.positional_embedding"
@@ -88,7 +88,7 @@ class SAM(Family):
             mlp=MLP(hidden=decoder.size("mlp_dim", 2048), activation="relu"),
             masks=decoder.size("num_multimask_outputs", 3),
             iou_hidden=decoder.size("iou_head_hidden_dim", 256),
-            fourier=RandomFourier(frequencies=tuple(float(each) for each in matrix.reshape(-1))),
+            fourier=RandomFourier(frequencies=tuple(float(frequency) for frequency in matrix.reshape(-1))),
             mask_channels=prompts.size("mask_input_channels", 16),
             activation=prompts.activation("hidden_act", "gelu"),
         )
@@ -99,7 +99,7 @@ class SAM(Family):
         image, kinds = image_side(encoder), encoder.attentions()
         sizes = {"image_size": image, "patch_size": encoder.patch}
         everywhere = [i for i in range(encoder.depth) if not _in_windows(kinds[i % len(kinds)])]
-        window = next((each.side for each in kinds if isinstance(each, DecomposedWindowAttention)), 14)
+        window = next((mixer.side for mixer in kinds if isinstance(mixer, DecomposedWindowAttention)), 14)
         vision = sizes | {
             "hidden_size": encoder.width,
             "output_channels": model.width,
@@ -157,20 +157,20 @@ class SAM(Family):
     def forward(self, model: Model, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """Points (x, y) and boxes (x, y, x, y) are in pixels; with points and no box a point of label -1 is added."""
         image = pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
-        found = []
+        prompts = []
         if "input_points" in inputs:
             points = inputs["input_points"]
             labels = inputs.get("input_labels", jnp.ones(points.shape[:3], jnp.int32))
             if "input_boxes" not in inputs:
                 points = jnp.concatenate([points, jnp.zeros_like(points[:, :, :1])], 2)
                 labels = jnp.concatenate([labels, jnp.full_like(labels[:, :, :1], NO_POINT)], 2)
-            found.append((points, labels))
+            prompts.append((points, labels))
         if "input_boxes" in inputs:
             corners = inputs["input_boxes"].reshape(*inputs["input_boxes"].shape[:2], 2, 2)
-            found.append((corners, jnp.broadcast_to(jnp.asarray(CORNERS, jnp.int32), corners.shape[:3])))
+            prompts.append((corners, jnp.broadcast_to(jnp.asarray(CORNERS, jnp.int32), corners.shape[:3])))
         prompt: dict[str, jax.Array] = {}
-        if found:
-            points, labels = (jnp.concatenate(parts, 2) for parts in zip(*found, strict=True))
+        if prompts:
+            points, labels = (jnp.concatenate(parts, 2) for parts in zip(*prompts, strict=True))
             points = (points[..., ::-1].astype(jnp.float32) + 0.5) / image.shape[1]  # of squares
             prompt = {"points": points, "point_labels": labels}
         if "input_masks" in inputs:
@@ -197,7 +197,7 @@ def _attentions(vision: Options, side: int) -> tuple[DecomposedAttention, ...]:
     }
     local = [window > 0 and i not in everywhere for i in range(depth)]
     period = next(n for n in range(1, depth + 1) if depth % n == 0 and local == local[:n] * (depth // n))
-    kinds = ((DecomposedWindowAttention, window) if each else (DecomposedAttention, side) for each in local[:period])
+    kinds = ((DecomposedWindowAttention, window) if near else (DecomposedAttention, side) for near in local[:period])
     return tuple(kind(side=size, **fields) for kind, size in kinds)
 
 

@@ -20,7 +20,7 @@ from txjax.interop.huggingface.rules import (
 from txjax.models.vision.sam.sam import SAM
 from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Learned
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
 # Their names of the tokens' attentions; the norms are numbered in the order of the branches.
@@ -38,7 +38,7 @@ def encoder_rules(encoder: Any) -> list[Rule]:
     """The rules of the image encoder and its neck."""
     side = image_side(encoder) // encoder.patch
     square = TensorLayout(lambda x: x.reshape(1, side, side, -1))
-    found = [
+    entries = [
         *linear("vision_encoder.patch_embed.projection", "encoder/patch_embed", convolution(encoder.patch)),
         Rule("vision_encoder.pos_embed", ("encoder/positions/table/embedding",), square),
     ]
@@ -48,7 +48,7 @@ def encoder_rules(encoder: Any) -> list[Rule]:
         three = [f"{ours}/attention/{name}" for name in PROJECTIONS[:3]]
         layer = [
             *norm(f"{theirs}.layer_norm1", f"{ours}/norm_attention"),
-            Rule(f"{theirs}.attn.qkv.weight", tuple(f"{each}/kernel" for each in three), in_out(), out_in()),
+            Rule(f"{theirs}.attn.qkv.weight", tuple(f"{path}/kernel" for path in three), in_out(), out_in()),
             *linear(f"{theirs}.attn.proj", f"{ours}/attention/out", out_in(2)),
             Rule(f"{theirs}.attn.rel_pos_h", (f"{ours}/attention/rows",), SAME),
             Rule(f"{theirs}.attn.rel_pos_w", (f"{ours}/attention/columns",), SAME),
@@ -57,11 +57,11 @@ def encoder_rules(encoder: Any) -> list[Rule]:
             *linear(f"{theirs}.mlp.lin2", f"{ours}/mlp/down"),
         ]
         if attention.has_bias("query"):
-            layer.append(Rule(f"{theirs}.attn.qkv.bias", tuple(f"{each}/bias" for each in three)))
-        found += [rule._replace(first=i, step=len(kinds)) for rule in layer]
+            layer.append(Rule(f"{theirs}.attn.qkv.bias", tuple(f"{path}/bias" for path in three)))
+        entries += [rule._replace(first=i, step=len(kinds)) for rule in layer]
     neck = "vision_encoder.neck"
     return [
-        *found,
+        *entries,
         *linear(f"{neck}.conv1", "neck/linear", convolution(1), bias=False),
         *norm(f"{neck}.layer_norm1", "neck/norm_1"),
         *linear(f"{neck}.conv2", "neck/conv", kernel(), bias=False),
@@ -92,30 +92,30 @@ def decoder_rules(model: SAM) -> list[Rule]:
     """The rules of the mask decoder."""
     here, ours = "mask_decoder", "decoder/layers/block"
     theirs = f"{here}.transformer.layers.{{}}"
-    found = [
+    entries = [
         Rule(f"{here}.iou_token.weight", ("decoder/iou_token",), ROWS),
         Rule(f"{here}.mask_tokens.weight", ("decoder/mask_tokens/embedding",), SAME),
     ]
     for name, their_name in _TOKENS.items():
-        found += projections(f"{theirs}.{their_name}", f"{ours}/tokens/{name}", _PROJECTIONS, model.cross)
+        entries += projections(f"{theirs}.{their_name}", f"{ours}/tokens/{name}", _PROJECTIONS, model.cross)
     for i, name in enumerate(("attention", "cross", "mlp"), 1):
-        found += norm(f"{theirs}.layer_norm{i}", f"{ours}/tokens/norm_{name}")
-    found += linear(f"{theirs}.mlp.lin1", f"{ours}/tokens/mlp/up") + linear(
+        entries += norm(f"{theirs}.layer_norm{i}", f"{ours}/tokens/norm_{name}")
+    entries += linear(f"{theirs}.mlp.lin1", f"{ours}/tokens/mlp/up") + linear(
         f"{theirs}.mlp.lin2", f"{ours}/tokens/mlp/down"
     )
     image = f"{theirs}.cross_attn_image_to_token"
-    found += projections(image, f"{ours}/image/attention", _PROJECTIONS, model.cross)
-    found += norm(f"{theirs}.layer_norm4", f"{ours}/image/norm_attention")
+    entries += projections(image, f"{ours}/image/attention", _PROJECTIONS, model.cross)
+    entries += norm(f"{theirs}.layer_norm4", f"{ours}/image/norm_attention")
     final = f"{here}.transformer.final_attn_token_to_image"
-    found += projections(final, "decoder/final/attention", _PROJECTIONS, model.cross)
-    found += norm(f"{here}.transformer.layer_norm_final_attn", "decoder/final/norm_attention")
+    entries += projections(final, "decoder/final/attention", _PROJECTIONS, model.cross)
+    entries += norm(f"{here}.transformer.layer_norm_final_attn", "decoder/final/norm_attention")
     for i in (1, 2):
         upscale = f"{here}.upscale_conv{i}"
-        found.append(Rule(f"{upscale}.weight", (f"decoder/upscale_{i}/linear/kernel",), _UPSAMPLED))
-        found.append(Rule(f"{upscale}.bias", (f"decoder/upscale_{i}/bias",)))
-    found += norm(f"{here}.upscale_layer_norm", "decoder/norm_upscale")
+        entries.append(Rule(f"{upscale}.weight", (f"decoder/upscale_{i}/linear/kernel",), _UPSAMPLED))
+        entries.append(Rule(f"{upscale}.bias", (f"decoder/upscale_{i}/bias",)))
+    entries += norm(f"{here}.upscale_layer_norm", "decoder/norm_upscale")
     readers = {f"output_hypernetworks_mlps.{i}": f"mask_{i}" for i in range(model.masks + 1)}
-    for theirs, own in (readers | {"iou_prediction_head": "iou"}).items():
+    for theirs, reader in (readers | {"iou_prediction_head": "iou"}).items():
         for i, layer in enumerate(("proj_in", "layers.0", "proj_out")):
-            found += linear(f"{here}.{theirs}.{layer}", f"decoder/{own}/layer_{i}")
-    return found
+            entries += linear(f"{here}.{theirs}.{layer}", f"decoder/{reader}/layer_{i}")
+    return entries

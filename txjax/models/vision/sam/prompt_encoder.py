@@ -8,8 +8,8 @@ from jaxtyping import Array, Float, Int
 
 from txjax.data.point_labels import CORNERS, NO_POINT, OFF, ON
 from txjax.models.vision.sam.random_fourier import RandomFourier
-from txjax.nn import ACTIVATIONS, Conv, Embed, Grid, Init, Linear, Norm, parameter
-from txjax.parametrization import Scaling
+from txjax.nn import ACTIVATIONS, Conv, Embed, Grid, Linear, Norm, parameter
+from txjax.nn.parameters.init import KernelInit
 from txjax.types import UserError
 
 FINER = 4  # rows of a mask's logits for each row of patches
@@ -25,7 +25,7 @@ class PromptEncoder(nn.Module):
       fourier: the features of a point.
       channels: of the mask, after its two convolutions.
       norm, activation: between these.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
     """
 
     width: int
@@ -33,8 +33,7 @@ class PromptEncoder(nn.Module):
     channels: int
     norm: Norm
     activation: str
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(
@@ -71,14 +70,13 @@ class PromptEncoder(nn.Module):
         wanted = FINER * grid.rows, FINER * grid.columns
         if mask.shape[2:] != wanted:
             raise UserError("mask", f"logits on {wanted[0]} x {wanted[1]} places for {grid}", mask.shape[2:])
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         x = mask.reshape(-1, *wanted, 1)
         for number, (inside, channels) in enumerate((("mask", self.channels // 4), ("channels", self.channels)), 1):
             halved: dict[str, Any] = dict(size=(2, 2), strides=(2, 2), padding="VALID")
             # Channels don't grow with the width, and the names of a kernel's two sides differ.
             outside = "channels" if number == 1 else "mask"
-            x = Conv((channels,), (outside,), inside, **halved, **drawn, name=f"conv_{number}")(x)
+            x = Conv((channels,), (outside,), inside, **halved, kernel_init=self.kernel_init, name=f"conv_{number}")(x)
             norm = self.norm.clone(parent=self, name=f"norm_{number}")
             x = ACTIVATIONS[self.activation](norm.normalise(x, train, outside))
-        x = Linear((self.width,), ("embed",), ("mask",), **drawn, name="out")(x)
+        x = Linear((self.width,), ("embed",), ("mask",), kernel_init=self.kernel_init, name="out")(x)
         return x.reshape(*mask.shape[:2], -1, self.width)

@@ -32,8 +32,8 @@ class RandomFourier:
             if len(self.frequencies) != width:
                 raise UserError("config.model.fourier.frequencies", f"{width}, the width", len(self.frequencies))
             return np.asarray(self.frequencies, np.float32).reshape(2, -1)
-        drawn = np.random.default_rng(self.seed).normal(0.0, self.deviation, (2, width // 2))
-        return drawn.astype(np.float32)
+        frequencies = np.random.default_rng(self.seed).normal(0.0, self.deviation, (2, width // 2))
+        return frequencies.astype(np.float32)
 
     def __call__(self, points: Float[Array, "*batch 2"], width: int) -> Float[Array, "*batch D"]:
         """The features, float32, of points given by their row and column as fractions of the image."""

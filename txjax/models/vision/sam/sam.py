@@ -24,7 +24,6 @@ from txjax.nn import (
     CrossAttention,
     Encoded,
     Grid,
-    Init,
     Linear,
     Mixer,
     Norm,
@@ -32,7 +31,7 @@ from txjax.nn import (
     PositionedCrossAttention,
     PostNorm,
 )
-from txjax.parametrization import Scaling
+from txjax.nn.parameters.init import KernelInit
 from txjax.types import UserError, config_field
 
 
@@ -55,21 +54,20 @@ class Neck(nn.Module):
     Attributes:
       width: D.
       norm: a template.
-      initial, scaling: see `Linear`.
+      kernel_init: see `Linear`.
     """
 
     width: int
     norm: Norm
-    initial: Init
-    scaling: Scaling
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, x: Float[Array, "B r c E"], train: bool) -> Float[Array, "B r c D"]:
         """A projection and a convolution, each normalised."""
-        drawn: dict[str, Any] = {"use_bias": False, "initial": self.initial, "scaling": self.scaling}
-        x = Linear((self.width,), ("embed",), ("width",), **drawn, name="linear")(x)
+        fields: dict[str, Any] = {"use_bias": False, "kernel_init": self.kernel_init}
+        x = Linear((self.width,), ("embed",), ("width",), **fields, name="linear")(x)
         x = self.norm.clone(parent=self, name="norm_1").normalise(x, train)
-        x = Conv((self.width,), **drawn, name="conv")(x)
+        x = Conv((self.width,), **fields, name="conv")(x)
         return self.norm.clone(parent=self, name="norm_2").normalise(x, train)
 
 
@@ -115,11 +113,10 @@ class SAM(Transformer, kw_only=True):
     activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
 
     def setup(self) -> None:
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
         norm = self.norm.clone(parent=None, name=None)
-        self.neck = Neck(self.width, norm, **drawn)
-        own = self.fourier, self.mask_channels, norm, self.activation
-        self.prompts = PromptEncoder(self.width, *own, **drawn)
+        self.neck = Neck(self.width, norm, kernel_init=self.kernel_init)
+        parts = self.fourier, self.mask_channels, norm, self.activation
+        self.prompts = PromptEncoder(self.width, *parts, kernel_init=self.kernel_init)
         self.decoder = MaskDecoder(
             width=self.width,
             depth=self.depth,
@@ -190,9 +187,9 @@ class SAM(Transformer, kw_only=True):
         def together(x: jax.Array) -> jax.Array:
             return x.reshape(batch * objects, *x.shape[2:])
 
-        real = together(point_labels != IGNORED)
-        found = self.decoder(together(image), together(tokens), real, self.positions_of(grid), train)
-        logits, ious = (x.reshape(batch, objects, *x.shape[1:]) for x in found)
+        prompt_mask = together(point_labels != IGNORED)
+        outputs = self.decoder(together(image), together(tokens), prompt_mask, self.positions_of(grid), train)
+        logits, ious = (x.reshape(batch, objects, *x.shape[1:]) for x in outputs)
         return logits, ious
 
     @nn.nowrap

@@ -1,17 +1,14 @@
 """The layers of SAM's mask decoder, in which tokens and an image attend to each other (Kirillov et al. 2023, A)."""
 
 import dataclasses
-from collections.abc import Callable
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import LayerContext
-from txjax.nn.attention.memory import Memory
+from txjax.nn.attention.layer_context import LayerContext, Memory
 from txjax.nn.kernels.mask import Mask
-from txjax.nn.stack.block import Block, Layer, PostNorm
+from txjax.nn.stack.block import Block, Layer, Normalise, PostNorm, Stream
 from txjax.types import PyTree
 
 
@@ -19,18 +16,13 @@ class FirstTokens(PostNorm):
     """The tokens' half of the first layer: self-attention replaces the tokens, which are their own positions."""
 
     @nn.nowrap
-    def layers(self, context: LayerContext) -> dict[str, Layer]:
-        alone = super().layers(dataclasses.replace(context, added=None))["attention"]
-        return super().layers(context) | {"attention": alone}
+    def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
+        alone = dataclasses.replace(context, added=None)
+        return super().layers(context) | {"attention": super().layers(alone)["attention"]}
 
     @nn.nowrap
-    def branch_of(self, name: str) -> Callable[..., jax.Array]:
-        return replaced if name == "attention" else super().branch_of(name)
-
-
-def replaced(x: jax.Array, norm: Layer, layer: Layer, context: LayerContext) -> jax.Array:
-    """norm(layer(x))."""
-    return norm(layer(x))
+    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
+        return norm(y) if name == "attention" else super().leave(name, x, y, norm)
 
 
 class TwoWay(Block):

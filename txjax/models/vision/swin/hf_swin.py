@@ -13,7 +13,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.swin.swin import Swin as Model
 from txjax.models.vision.swin.swin import shifted_windows
 from txjax.nn import MLP, LayerNorm, MeanTokens, PatchEmbedding, PatchMerging, PreNorm, WindowAttention
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.mixer import PROJECTIONS
 
 
 class Swin(Stages):
@@ -48,7 +48,7 @@ class Swin(Stages):
             stages=stages(options, widths, numbers(options, "num_heads", [3, 6, 12, 24])),
             stem=PatchEmbedding(patch=options.size("patch_size", 4)),
             norm=LayerNorm(eps=1e-5),
-            attention=tuple(each.clone(**attention) for each in windows),
+            attention=tuple(window.clone(**attention) for window in windows),
             mlp=MLP(ratio=options.get("mlp_ratio", 4.0), activation=options.activation("hidden_act", "gelu")),
             block=PreNorm(drop_path=options.get("drop_path_rate", 0.1)),
             dropout=options.get("hidden_dropout_prob", 0.0),
@@ -78,20 +78,20 @@ class Swin(Stages):
 
     def rules(self, model: Any) -> list[Rule]:
         embeddings = "swin.embeddings"
-        found = [
+        entries = [
             *linear(f"{embeddings}.patch_embeddings.projection", "downsample_0/linear", convolution(model.stem.patch)),
             *norm(f"{embeddings}.norm", "downsample_0/norm"),
         ]
         for i in range(len(model.stages)):
             if i:
                 merging, ours = f"swin.encoder.layers.{i - 1}.downsample", f"downsample_{i}"
-                found += [
+                entries += [
                     *norm(f"{merging}.norm", f"{ours}/norm"),
                     *linear(f"{merging}.reduction", f"{ours}/linear", bias=False),
                 ]
             theirs, ours = f"swin.encoder.layers.{i}.blocks.{{}}", f"stages_{i}/layers/block"
             table = f"{theirs}.attention.self.relative_position_bias_table"
             norms = ("layernorm_before", "layernorm_after")
-            found += rules.layer(theirs, ours, "self", norms, model.attentions()[0])
-            found.append(Rule(table, (f"{ours}/attention/table",), SAME))
-        return [*found, *norm("swin.layernorm", "norm_final"), *self.classifier(model)]
+            entries += rules.layer(theirs, ours, "self", norms, model.attentions()[0])
+            entries.append(Rule(table, (f"{ours}/attention/table",), SAME))
+        return [*entries, *norm("swin.layernorm", "norm_final"), *self.classifier(model)]

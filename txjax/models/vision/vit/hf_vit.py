@@ -82,8 +82,8 @@ class ViT(Family):
         keep, hidden = (
             patches.hide(inputs["noise"], inputs.get("mask_ratio", 0.75)) if "noise" in inputs else (None, {})
         )
-        output, seen = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
-        outputs = {"last_hidden_state": seen["norm_final"], **hidden}
+        output, intermediates = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
+        outputs = {"last_hidden_state": intermediates["norm_final"], **hidden}
         if isinstance(model.head, Classes):
             return outputs | {"logits": output}
         return outputs | ({"pooler_output": output} if isinstance(model.head, Pooled) else {})

@@ -1,14 +1,13 @@
 """An encoder of images to a grid of features by convolutions, and its decoder."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn import CODE_SIZE, Conv, Norm
-from txjax.nn.parameters.adapter_hooks import enter_image
+from txjax.nn.parameters.init import KernelInit
 from txjax.sharding import constrain
 
 
@@ -22,21 +21,21 @@ class SiluResidual(nn.Module):
     Attributes:
       width: output channels.
       norm: a template.
-      conv: further fields of its convolutions.
+      kernel_init: of its convolutions.
     """
 
     width: int
     norm: Norm
-    conv: Mapping[str, Any]
+    kernel_init: KernelInit
 
     @nn.compact
     def __call__(self, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B H W {self.width}"]:
         y = x
         for number in "12":
             y = nn.silu(self.norm.clone(parent=self, name=f"norm{number}").normalise(y, train))
-            y = Conv((self.width,), use_bias=False, **self.conv, name=f"conv{number}")(y)
+            y = Conv((self.width,), use_bias=False, kernel_init=self.kernel_init, name=f"conv{number}")(y)
         if x.shape != y.shape:
-            x = Conv((self.width,), size=(1, 1), use_bias=False, **self.conv, name="conv_shortcut")(x)
+            x = Conv((self.width,), size=(1, 1), use_bias=False, kernel_init=self.kernel_init, name="conv_shortcut")(x)
         return constrain(x + y, "batch")
 
 
@@ -48,25 +47,25 @@ class ConvStages(nn.Module):
       depth: blocks of each stage, and between encoder and codes, codes and decoder.
       features: channels of the output.
       norm: a template.
-      conv: further fields of all convolutions.
+      kernel_init: of all convolutions.
     """
 
     widths: tuple[int, ...]
     depth: int
     features: int
     norm: Norm
-    conv: Mapping[str, Any]
+    kernel_init: KernelInit
 
     def blocks(self, name: str, width: int, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B H W {width}"]:
         """The blocks of a stage."""
         for number in range(self.depth):
-            x = SiluResidual(width, self.norm, self.conv, name=f"{name}_block{number}")(x, train)
+            x = SiluResidual(width, self.norm, self.kernel_init, name=f"{name}_block{number}")(x, train)
         return x
 
     def last(self, x: Float[Array, "B H W C"], train: bool, axis: str, side: int) -> Float[Array, "B H W F"]:
         """The output after all blocks, F = `features`."""
         x = nn.silu(self.norm.clone(parent=self, name="norm_final").normalise(x, train))
-        return Conv((self.features,), (axis,), size=(side, side), **self.conv, name="out")(x)
+        return Conv((self.features,), (axis,), size=(side, side), kernel_init=self.kernel_init, name="out")(x)
 
 
 class ConvEncoder(ConvStages):
@@ -75,11 +74,11 @@ class ConvEncoder(ConvStages):
     Parameters: `stem`, `stage{i}_block{j}`, `middle_block{j}`, `norm_final`, `out`.
     """
 
+    takes_pixels: ClassVar[bool] = True
+
     @nn.compact
     def __call__(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w F"]:
-        x = Conv((self.widths[0],), in_axis="pixels", use_bias=False, **self.conv, name="stem")(
-            enter_image(self, image)
-        )
+        x = Conv((self.widths[0],), in_axis="pixels", use_bias=False, kernel_init=self.kernel_init, name="stem")(image)
         for stage, width in enumerate(self.widths):
             x = nn.avg_pool(x, (2, 2), (2, 2)) if stage else x
             x = self.blocks(f"stage{stage}", width, x, train)
@@ -95,11 +94,11 @@ class ConvDecoder(ConvStages):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B h w E"], train: bool) -> Float[Array, "B H W F"]:
-        x = Conv((self.widths[-1],), in_axis=CODE_SIZE, **self.conv, name="stem")(x)
+        x = Conv((self.widths[-1],), in_axis=CODE_SIZE, kernel_init=self.kernel_init, name="stem")(x)
         x = self.blocks("middle", self.widths[-1], x, train)
         for stage in reversed(range(len(self.widths))):
             x = self.blocks(f"stage{stage}", self.widths[stage], x, train)
             if stage:
                 x = jnp.repeat(jnp.repeat(x, 2, 1), 2, 2)
-                x = Conv((self.widths[stage],), **self.conv, name=f"stage{stage}_up")(x)
+                x = Conv((self.widths[stage],), kernel_init=self.kernel_init, name=f"stage{stage}_up")(x)
         return self.last(x, train, "pixels", 3)

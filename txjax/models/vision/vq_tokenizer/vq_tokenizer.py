@@ -48,10 +48,9 @@ class VQTokenizer(Model, kw_only=True):
             raise UserError("config.model.parametrization", "MuP() or Standard() for a VQTokenizer", got)
         widths = tuple(self.width * multiplier for multiplier in self.multipliers)
         norm = self.norm.clone(parent=None, name=None)
-        conv = {"initial": self.initial, "scaling": scaling}
-        self.encoder = ConvEncoder(widths, self.depth, self.code_size, norm, conv)
+        self.encoder = ConvEncoder(widths, self.depth, self.code_size, norm, self.kernel_init)
         self.codebook = Codebook(self.codes, self.code_size)
-        self.decoder = ConvDecoder(widths, self.depth, self.channels, norm, conv)
+        self.decoder = ConvDecoder(widths, self.depth, self.channels, norm, self.kernel_init)
 
     def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Quantised:
         """The image decoded from its tokens, and what its loss needs.

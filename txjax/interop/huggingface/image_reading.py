@@ -1,0 +1,77 @@
+"""How an imported model reads images, as its preprocessor_config.json says."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from txjax.data import CenterCrop, Channels, Resize, Stretch, Transform
+from txjax.interop.huggingface.options import FILE as CONFIG
+from txjax.interop.huggingface.options import Options
+from txjax.tree import read_json
+from txjax.types import UserError
+
+log = logging.getLogger("txjax")
+
+PREPROCESSOR = "preprocessor_config.json"
+BICUBIC = 3  # the number of Pillow's filter
+_FILTERS = {0: "nearest", 1: "Lanczos", 2: "bilinear", 4: "box", 5: "Hamming"}
+_STRETCHED = 384  # pixels from which processors with a `crop_pct` resize to a square and don't crop
+
+
+def image_fields(folder: Path) -> dict[str, Any]:
+    """The fields of `Images` for a model's images: shape, mean, std and transforms.
+
+    Args:
+      folder: the Hugging Face folder, which has config.json and preprocessor_config.json.
+
+    Raises:
+      UserError: there is no preprocessor_config.json, or images are read in a way that txjax has not.
+    """
+    channels = Options(read_json(folder / CONFIG)).size("num_channels", 3)
+    if not (folder / PREPROCESSOR).exists():
+        raise UserError("--from", f"a folder with {PREPROCESSOR}, which says how images are read", "none")
+    options = Options(read_json(folder / PREPROCESSOR), PREPROCESSOR)
+    options.require(do_resize=True, do_rescale=True, rescale_factor=1 / 255, do_pad=False)
+    if (resample := options.get("resample", BICUBIC)) != BICUBIC:
+        log.warning("%s: images are resized bicubic here, not %s", PREPROCESSOR, _FILTERS.get(resample, resample))
+    transforms, side = _resizing(options)
+    numbers = {"mean": options.values.get("image_mean", [0.5]), "std": options.values.get("image_std", [0.5])}
+    if not options.get("do_normalize", True):
+        numbers = {"mean": [0.0], "std": [1.0]}
+    fields = {name: tuple(map(float, values)) for name, values in numbers.items()}
+    return {"shape": (side, side, channels), "transforms": (*transforms, Channels(channels)), **fields}
+
+
+def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
+    """The transforms that bring an image to the model's size, and its side in pixels."""
+    values = options.values
+    size = values.get("size", 224)
+    edge = size.get("shortest_edge") if isinstance(size, dict) else None
+    is_conv_next = str(values.get("image_processor_type", values.get("feature_extractor_type"))).startswith("ConvNext")
+    share = values.get("crop_pct", 224 / 256 if is_conv_next else None)
+    side = edge if edge is not None else _side(options, "size", size)
+    if type(side) is not int or side < 1:
+        raise options.refuse("size", "a number of pixels", size)
+    if share is not None:
+        if side >= _STRETCHED and is_conv_next:
+            return (Stretch(side),), side
+        crop = _side(options, "crop_size", values.get("crop_size", side))
+        return (Resize(int(side / share)), CenterCrop(crop)), crop
+    resizes: tuple[Transform, ...] = (Resize(side) if edge is not None else Stretch(side),)
+    if values.get("do_center_crop", "crop_size" in values):
+        crop = _side(options, "crop_size", values.get("crop_size", side))
+        return (*resizes, CenterCrop(crop)), crop
+    if edge is not None:
+        raise options.refuse("size", "a square, or a shortest_edge with do_center_crop", size)
+    return resizes, side
+
+
+def _side(options: Options, key: str, size: Any) -> int:
+    """The side of a square, from a number or from height and width. Raises UserError for another shape."""
+    sides = {size.get("height"), size.get("width")} if isinstance(size, dict) else {size}
+    side = sides.pop()
+    if sides or type(side) is not int or side < 1:
+        raise options.refuse(key, "the side of a square", size)
+    return side
