@@ -113,7 +113,7 @@ CARD = Card(
             score="89.3%",
             presets=(efficientnet,),
             equal_to="[EfficientNetForImageClassification](tests/models/test_efficient_net.py)",
-            compiled="B7 on v5p:4x4x4",
+            compiled="not compiled yet",
         ),
     ),
 )
