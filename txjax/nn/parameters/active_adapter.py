@@ -34,9 +34,8 @@ class ActiveAdapter:
 
 
 _active = Scoped[ActiveAdapter | None]("adapter", None)
-_Check = Callable[
-    [Iterable[str], Iterable[str]], None
-]  # of the paths of modules that could be adapted, and of parameters
+# Takes the paths of modules that could be adapted, and those of parameters.
+_Check = Callable[[Iterable[str], Iterable[str]], None]
 _calls = Scoped[list[tuple[_Check, Iterable[str], Iterable[str]]] | None]("adapted calls", None)
 
 
