@@ -144,6 +144,10 @@ def test_classes_that_an_imported_classifier_has_not_are_refused_by_name(classif
         (None, "--from: expected a folder with preprocessor_config.json, which says how images are read"),
         ({"do_resize": False}, "preprocessor_config.json: do_resize: expected True, got False"),
         ({"size": {"height": 8, "width": 9}}, "preprocessor_config.json: size: expected the side of a square"),
+        ({"size": [8, 8]}, "preprocessor_config.json: size: expected the side of a square, got [8, 8]"),
+        ({"size": 8, "image_mean": "x"}, "preprocessor_config.json: image_mean: expected a list of numbers, got 'x'"),
+        ({"size": 8, "crop_pct": 0}, "preprocessor_config.json: crop_pct: expected a share above 0, at most 1, got 0"),
+        ({"size": 8, "include_top": True}, "preprocessor_config.json: include_top: expected False, got True"),
         ({"size": {"shortest_edge": 8}}, "size: expected a square, or a shortest_edge with do_center_crop"),
     ],
 )

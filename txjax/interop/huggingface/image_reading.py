@@ -34,14 +34,22 @@ def image_fields(folder: Path) -> dict[str, Any]:
         raise UserError("--from", f"a folder with {PREPROCESSOR}, which says how images are read", "none")
     options = Options(read_json(folder / PREPROCESSOR), PREPROCESSOR)
     options.require(do_resize=True, do_rescale=True, rescale_factor=1 / 255, do_pad=False)
+    options.require(rescale_offset=False, include_top=False)  # of EfficientNet's processor, which normalises twice
     if (resample := options.get("resample", BICUBIC)) != BICUBIC:
         log.warning("%s: images are resized bicubic here, not %s", PREPROCESSOR, _FILTERS.get(resample, resample))
     transforms, side = _resizing(options)
-    numbers = {"mean": options.values.get("image_mean", [0.5]), "std": options.values.get("image_std", [0.5])}
+    fields: dict[str, Any] = {"shape": (side, side, channels), "transforms": (*transforms, Channels(channels))}
     if not options.get("do_normalize", True):
-        numbers = {"mean": [0.0], "std": [1.0]}
-    fields = {name: tuple(map(float, values)) for name, values in numbers.items()}
-    return {"shape": (side, side, channels), "transforms": (*transforms, Channels(channels)), **fields}
+        return fields | {"mean": (0.0,), "std": (1.0,)}
+    return fields | {"mean": _numbers(options, "image_mean"), "std": _numbers(options, "image_std")}
+
+
+def _numbers(options: Options, key: str) -> tuple[float, ...]:
+    """A list of numbers, one for all channels or one for each."""
+    values = options.values.get(key, [0.5])
+    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+        raise options.refuse(key, "a list of numbers", values)
+    return tuple(map(float, values))
 
 
 def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
@@ -54,6 +62,8 @@ def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
     side = edge if edge is not None else _side(options, "size", size)
     if type(side) is not int or side < 1:
         raise options.refuse("size", "a number of pixels", size)
+    if share is not None and not (type(share) in (int, float) and 0 < share <= 1):
+        raise options.refuse("crop_pct", "a share above 0, at most 1", share)
     if share is not None:
         if side >= _STRETCHED and is_conv_next:
             return (Stretch(side),), side
@@ -70,8 +80,7 @@ def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
 
 def _side(options: Options, key: str, size: Any) -> int:
     """The side of a square, from a number or from height and width. Raises UserError for another shape."""
-    sides = {size.get("height"), size.get("width")} if isinstance(size, dict) else {size}
-    side = sides.pop()
-    if sides or type(side) is not int or side < 1:
+    side, other = (size.get("height"), size.get("width")) if isinstance(size, dict) else (size, size)
+    if type(side) is not int or side != other or side < 1:
         raise options.refuse(key, "the side of a square", size)
     return side
