@@ -7,6 +7,7 @@ from typing import Any
 import flax.linen as nn
 from flax.core import meta
 
+from txjax.data.keys import read_modalities
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, KernelInit, MeanTokens, Pool, begin_call
 from txjax.nn.adapters import Adapter
 from txjax.nn.adapters.interceptor import adapter_applied
@@ -15,7 +16,7 @@ from txjax.nn.parameters.active_adapter import check_adapted
 from txjax.nn.parameters.quantized_kernels import QuantizedKernels
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
-from txjax.types import UserError, config_field, flat_paths
+from txjax.types import Batch, UserError, config_field, flat_paths
 
 
 class Model(nn.Module, kw_only=True):
@@ -64,6 +65,11 @@ class Model(nn.Module, kw_only=True):
             params = flat_paths(output[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
             check_adapted(self.adapter.check, offered, params)
         return output
+
+    @nn.nowrap
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        """What the model reads of a batch: the arguments of its call, besides `train`."""
+        return read_modalities(type(self).__call__, batch)
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
