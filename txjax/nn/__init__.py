@@ -93,13 +93,14 @@ from txjax.nn.positions.positions import (
     padded_image,
 )
 from txjax.nn.positions.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
-from txjax.nn.stack.block import Block, PostNorm, PreNorm
+from txjax.nn.stack.block import Block
 from txjax.nn.stack.layer_kinds import unstacked
 from txjax.nn.stack.periodic_stack import Period, PeriodicStack
 from txjax.nn.stack.residual_units import (
-    PostActivation,
+    PostNorm,
     PostNormAttention,
     PreActivation,
+    PreNorm,
     PreNormWithoutFinal,
     SingleBranch,
 )
