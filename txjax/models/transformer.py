@@ -1,8 +1,7 @@
 """The base of models of one stack of layers."""
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -23,7 +22,7 @@ from txjax.nn import (
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
 from txjax.sharding import constrain
-from txjax.types import PyTree, UserError, config_field, near_misses
+from txjax.types import PyTree, UserError, config_field
 
 
 class Transformer(LayerTemplates, kw_only=True):
@@ -141,10 +140,3 @@ class Transformer(LayerTemplates, kw_only=True):
     def scaling(self) -> Scaling | None:
         """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         return self.parametrization.scaling(self.width, self.head_size(), self.depth)
-
-
-def sized(size: str, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
-    """Width, depth and heads of a published size. Raises UserError for an unknown one."""
-    if size not in sizes:
-        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
-    return dict(zip(("width", "depth", "heads"), sizes[size], strict=True))
