@@ -46,7 +46,7 @@ def test_padding_is_never_read(name: str) -> None:
 
 
 def test_features_of_too_few_frames_are_refused() -> None:
-    with pytest.raises(UserError, match=r"config\.data: expected at least 4 frames and 4 bins .* features of 6 x 20"):
+    with pytest.raises(UserError, match=r"config\.data: expected at least 4 frames and 4 bins .*features of 6 x 20"):
         variables(encoder(SUBSAMPLINGS["ESPnet"]), numbers(1, 6, 20))
 
 
