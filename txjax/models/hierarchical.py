@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.models.layer_templates import LayerTemplates
-from txjax.models.sub_transformer import SubTransformer
+from txjax.models.transformer import SubTransformer
 from txjax.nn import (
     Downsampling,
     Encoded,
