@@ -123,6 +123,5 @@ class Model(nn.Module, kw_only=True):
 
 def models_inside(model: Model) -> Iterator[tuple[str, Model]]:
     """The models among a model's fields, by the name that their parameters are under."""
-    for field in config_fields(model):
-        if isinstance(inner := getattr(model, field.name), Model):
-            yield field.name, inner
+    values = ((field.name, getattr(model, field.name)) for field in config_fields(model))
+    return ((name, value) for name, value in values if isinstance(value, Model))
