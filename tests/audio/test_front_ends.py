@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.flops import count
+from txjax.models.audio.audio_encoder import AudioEncoder
 from txjax.nn.audio import front_ends
 from txjax.nn.audio.emphasis import Emphasis, FrameEmphasis, SignalEmphasis
 from txjax.nn.audio.extents import FixedFrames, FixedSamples
@@ -209,20 +210,29 @@ def test_settings_that_do_not_fit(changes: dict[str, Any], message: str) -> None
 
 @dataclasses.dataclass
 class Tree:
-    """A component with a front end, as a config has it."""
+    """A model with a front end, as a config has it."""
 
-    front_end: LogMel = dataclasses.field(default_factory=front_ends.speech2text)
+    model: AudioEncoder = dataclasses.field(
+        default_factory=lambda: AudioEncoder(width=8, depth=1, heads=2, front_end=front_ends.speech2text())
+    )
 
 
 def test_flags_and_files():
-    flags = ["--config.front_end.mels=40", "--config.front_end.filters=HtkFilters(low=50)"]
-    changed = override_all(Tree(), [*flags, "--config.front_end.norm.epsilon=0.5"], {})
+    flags = ["--config.model.front_end.mels=40", "--config.model.front_end.filters=HtkFilters(low=50)"]
+    model = override_all(Tree(), [*flags, "--config.model.front_end.norm.epsilon=0.5"], {}).model
     parts: dict[str, Any] = dict(mels=40, filters=HtkFilters(low=50.0), norm=UtteranceNorm(epsilon=0.5))
-    assert changed.front_end == dataclasses.replace(front_ends.speech2text(), **parts)
-    with pytest.raises(UserError, match=r"config.front_end.taper: expected one of 'hann', .* got 'hamming'"):
-        check_fields(override_all(Tree(), ["--config.front_end.taper=hamming"], {}))
+    assert model.front_end == dataclasses.replace(front_ends.speech2text(), **parts)
+    with pytest.raises(UserError, match=r"front_end.taper: expected one of 'hann', .* got 'hamming'"):
+        check_fields(override_all(Tree(), ["--config.model.front_end.taper=hamming"], {}))
     for front_end in PUBLISHED.values():
         assert from_json(to_json(front_end)) == front_end
+
+
+def test_a_model_reads_the_features_of_its_waveforms():
+    model = Tree().model
+    batch = {"audio": jnp.asarray(waveforms(LENGTHS)), "audio_length": jnp.asarray(LENGTHS)}
+    inputs = jax.eval_shape(model.inputs, batch)
+    assert {name: x.shape for name, x in inputs.items()} == {"features": (2, 73, 80), "features_length": (2,)}
 
 
 def test_flops():

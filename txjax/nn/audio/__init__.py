@@ -1,1 +1,1 @@
-"""Audio: from waveforms to features, and the augmentations of both."""
+"""Audio: front ends from waveforms to features, augmentations of both, and layers of models of audio."""

@@ -12,6 +12,7 @@ from txjax.nn.audio.feature_norms import FeatureNorm, UtteranceNorm
 from txjax.nn.audio.framing import TAPERS, Count, Framing, ZeroPadded, taper_weights
 from txjax.nn.audio.log_energies import LogEnergies, OffsetLog
 from txjax.nn.audio.mel_filters import MelFilters, SlaneyFilters
+from txjax.nn.audio.subsampling import frame_mask, zero_padding
 from txjax.types import UserError, config_field
 
 FIELD = "config.model.front_end"
@@ -92,24 +93,18 @@ class LogMel:
           UserError: the settings don't fit each other.
         """
         self.check()
-        samples, length = self.extent.of_audio(_clear_padding(audio, audio_length), audio_length)
-        emphasised = _clear_padding(self.emphasis.of_signal(samples * self.scale), length)
+        samples, length = self.extent.of_audio(zero_padding(audio, audio_length), audio_length)
+        emphasised = zero_padding(self.emphasis.of_signal(samples * self.scale), length)
         frames = self.emphasis.of_frames(self.framing.cut(emphasised, length, self.window, self.hop))
         taper = taper_weights(self.taper, self.window).astype(audio.dtype)
         spectrum = jnp.fft.rfft(frames * taper[None, None], self.fft)
         power = jnp.square(spectrum.real) + jnp.square(spectrum.imag)
         matrix = self.mel_matrix().astype(audio.dtype)
         energies = jnp.einsum("bfk,km->bfm", power, matrix, precision="highest")
-        frames_read = jnp.asarray(self._frames_read(length))
-        mask = jnp.arange(frames.shape[1])[None] < frames_read[:, None]
+        mask = frame_mask(jnp.asarray(self._frames_read(length)), frames.shape[1])
         features, mask = self.extent.of_features(jnp.where(mask[..., None], self.log(energies), 0), mask)
         features = jnp.where(mask[..., None], self.norm(features, mask), 0)
         return features, jnp.asarray(self.frames(audio_length), jnp.int32)
 
     def _frames_read(self, length: Count) -> Count:
         return self.framing.count(length, self.window, self.hop)
-
-
-def _clear_padding(audio: Float[Array, "B T"], length: Int[Array, "B"]) -> Float[Array, "B T"]:
-    """The audio with zeros behind the end of each row."""
-    return jnp.where(jnp.arange(audio.shape[1])[None] < length[:, None], audio, 0)
