@@ -25,7 +25,7 @@ TRAINING = 2
 
 @pytest.fixture
 def counted(tmp_path):
-    """The tests' config with a model that notes its traces, and a function that counts the notes since its last call."""
+    """The tests' config with a model that notes its traces, and a function that counts and removes the notes."""
     path, notes = tmp_path / "counted.py", tmp_path / "traces.txt"
     text = runs.CONFIG.replace("model=Decoder(", "model=Counted(").replace("\ndef get_config", COUNTED)
     path.write_text(f"TRACES = {str(notes)!r}\n{text}")
