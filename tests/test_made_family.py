@@ -115,7 +115,7 @@ def test_every_parameter_has_named_axes_and_its_tower_s_scaling():
 def test_its_attentions_and_features_are_seen():
     exp = made()
     given = on_jax(batch(exp))
-    inputs, variables = exp.objective.inputs(given), filled(meta.unbox(abstract_variables(exp)))
+    inputs, variables = exp.objective.inputs(exp.model, given), filled(meta.unbox(abstract_variables(exp)))
     see = jax.jit(lambda v, x: (attention_maps(exp.model, v, x), features_of(exp.model, v, x)))
     maps, features = see(variables, inputs)
     shapes = {path: x.shape for path, x in maps.items()}

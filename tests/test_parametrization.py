@@ -12,6 +12,8 @@ import pytest
 from txjax import config, sharding
 from txjax.axes import Axes
 from txjax.axes import axes_of as parameter_axes
+from txjax.checks import Checks
+from txjax.eval.resolution import resolve
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.mae import MAE
@@ -242,7 +244,7 @@ def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monke
     monkeypatch.chdir(root)
 
     def program(parametrized: bool) -> list[str]:
-        experiment = config.load(path, ["--config.mesh.data=1"])
+        experiment = resolve(config.load(path, ["--config.mesh.data=1"]), Checks())
         model = experiment.model
         base = BASES[path] or MuP(base_width=model.width, base_head_size=model.width // model.heads)
         if parametrized:

@@ -1,8 +1,7 @@
-"""The base of models of one stack of layers."""
+"""The base of models of one stack of layers, and of such stacks inside a model."""
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -20,10 +19,11 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
+from txjax.nn.attention.layer_context import SHARED
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
 from txjax.sharding import constrain
-from txjax.types import PyTree, UserError, config_field, near_misses
+from txjax.types import PyTree, UserError, config_field
 
 
 class Transformer(LayerTemplates, kw_only=True):
@@ -64,7 +64,8 @@ class Transformer(LayerTemplates, kw_only=True):
         drop = nn.Dropout(self.dropout, deterministic=not inputs.train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
         relative = None if relative is None else drop(relative)
-        return x, inputs.context(bias=bias, rotation=rotation, relative=relative)
+        shared = {name: getattr(inputs, name) for name in SHARED}
+        return x, LayerContext(bias=bias, rotation=rotation, relative=relative, **shared)
 
     @nn.nowrap
     def built_stack(self) -> Stack:
@@ -139,12 +140,24 @@ class Transformer(LayerTemplates, kw_only=True):
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
-        """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         return self.parametrization.scaling(self.width, self.head_size(), self.depth)
 
 
-def sized(size: str, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
-    """Width, depth and heads of a published size. Raises UserError for an unknown one."""
-    if size not in sizes:
-        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
-    return dict(zip(("width", "depth", "heads"), sizes[size], strict=True))
+class SubTransformer(Transformer, kw_only=True):
+    """Base of Transformers inside a model.
+
+    Attributes:
+      cross: the template of attention to a memory. If None, the blocks have none.
+      whole: the scaling of the model, by which this one scales too. If None, its own sizes'.
+    """
+
+    cross: CrossAttention | None = None
+    whole: Scaling | None = None
+
+    @nn.nowrap
+    def cross_attention(self) -> CrossAttention | None:
+        return self.cross
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        return self.whole or super().scaling()

@@ -17,7 +17,7 @@ from txjax.nn.layers.mlp import MLP
 from txjax.nn.layers.norms import Norm
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 Stream = Float[Array, "B L D"]
 Layer = Callable[..., Any]  # (x [B L D], LayerContext) -> [B L D]
@@ -94,29 +94,17 @@ class Block(nn.Module):
         return constrain(x, "batch", "length", "width")
 
 
-class PreNorm(Block):
-    """x + layer(norm(x)) (Radford et al. 2019; Xiong et al. 2020)."""
+class OneBranch(Block):
+    """Base of blocks of one branch, of which `branch` is the name; without cross-attention."""
 
-    final_norm: ClassVar[bool] = True
+    branch: ClassVar[str] = "attention"
 
-    @nn.nowrap
-    def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
-        return norm(x)
-
-    @nn.nowrap
-    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
-        return x + y
-
-
-class PostNorm(Block):
-    """norm(x + layer(x)) (Vaswani et al. 2017)."""
-
-    final_norm: ClassVar[bool] = False
+    @property
+    def branches(self) -> int:
+        return 1
 
     @nn.nowrap
-    def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
-        return x
-
-    @nn.nowrap
-    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
-        return norm(x + y)
+    def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
+        if self.cross is not None:
+            raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
+        return {self.branch: super().layers(context)[self.branch]}

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.sub_transformer import SourceStack, TransformerStack
+from txjax.models.transformer_stack import SourceStack, TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,

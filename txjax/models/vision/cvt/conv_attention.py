@@ -12,8 +12,7 @@ from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.nn.conv.normed_conv import NormedConv
-from txjax.nn.layers.batch_norm import BatchNorm
-from txjax.nn.layers.norms import Norm
+from txjax.nn.layers.norms import BatchNorm, Norm
 from txjax.nn.positions.positions import padded_image
 from txjax.types import UserError, config_field
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from txjax.models.cards import CLASSES, EXAMPLE_TASKS, Card, Example, Preset, Size, System, look_up
+from txjax.models.cards import CLASSES, EXAMPLE_TASKS, Card, Example, Preset, Size, System
 from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import look_up
 from txjax.models.vision.detr.detr import DETR
 from txjax.models.vision.meta_former.meta_former import MetaFormer
 from txjax.models.vision.res_net.card import resnet

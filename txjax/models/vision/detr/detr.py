@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
-from txjax.models.sub_transformer import SubTransformer, TransformerStack
+from txjax.models.transformer import SubTransformer
+from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.models.vision.detr.map_positions import MapPositions, SineMap
 from txjax.nn import (

@@ -13,7 +13,7 @@ from txjax.interop.huggingface.rules import Flat, Names, Rule, kernel, linear, n
 from txjax.interop.huggingface.shared.stages import Stages, numbers, stages
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.res_net.bit import BiT as Model
-from txjax.models.vision.res_net.bottleneck_convs import BottleneckConvs, BottleneckDownsampling, BottleneckStem
+from txjax.models.vision.res_net.bit import BottleneckConvs, BottleneckDownsampling, BottleneckStem
 from txjax.nn import GroupNormRelu, MeanTokens, PreActivation
 from txjax.types import PyTree, UserError
 

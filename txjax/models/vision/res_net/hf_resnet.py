@@ -13,7 +13,7 @@ from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import STATISTICS, Flat, Names, Rule, batch_norm, kernel, linear
 from txjax.interop.huggingface.shared.stages import Stages, numbers, stages
 from txjax.interop.huggingface.weights import Tensor
-from txjax.models.vision.res_net.bottleneck_convs import ResidualConvs, ResidualDownsampling, ResidualStem
+from txjax.models.vision.res_net.res_net import ResidualConvs, ResidualDownsampling, ResidualStem
 from txjax.models.vision.res_net.res_net import ResNet as Model
 from txjax.nn import BatchNorm, Head, MeanTokens, Norm
 from txjax.types import PyTree

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from txjax.models.sub_transformer import SubTransformer
+from txjax.models.transformer import SubTransformer
 from txjax.models.vision.sam.two_way import FirstTokens, TwoWay, reading
 from txjax.nn import (
     ACTIVATIONS,

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.layer_context import LayerContext, Memory
 from txjax.nn.kernels.mask import Mask
-from txjax.nn.stack.block import Block, Layer, Normalise, PostNorm, Stream
+from txjax.nn.stack.block import Block, Layer, Normalise, Stream
+from txjax.nn.stack.residual_units import PostNorm
 from txjax.types import PyTree
 
 
