@@ -1,4 +1,4 @@
-"""Prepares a run: checks its config, traces its layout, opens its data. Writes no workdir."""
+"""Prepares a run: checks its config, traces its layout and its step, opens its data. Writes no workdir."""
 
 import dataclasses
 import time
@@ -59,7 +59,8 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
     """Checks an experiment and opens its data, which may prepare them in the cache.
 
     Raises:
-      UserError: for all mistakes that don't follow from others; see `check` and `open_all`.
+      UserError: for all mistakes that don't follow from others: those of the config (`check_run`, the code of the step,
+        `init_from`), or, if there are none, those that show where its data are opened (`open_all`).
       RunError: this process has other data than process 0.
     """
     begun = time.monotonic()

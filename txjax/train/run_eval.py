@@ -6,6 +6,7 @@ from pathlib import Path
 from jax.sharding import NamedSharding
 
 from txjax import tree
+from txjax.checks import Checks
 from txjax.data import Source
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Programs
 from txjax.eval.evaluator import shard_batch as shard_batch
@@ -30,11 +31,13 @@ class Evaluations:
         """Traces each evaluation with abstract variables of the model.
 
         Raises:
-          UserError: code of the user can't be traced; names the evaluation and the code's last line.
+          UserError: code of the user can't be traced; names each such evaluation and its code's last line.
         """
+        checks = Checks()
         for name, evaluate in self.started.items():
-            with user_code_errors(f"config.evals.{name}"):
+            with checks.collect(), user_code_errors(f"config.evals.{name}"):
                 trace(evaluate, variables)
+        checks.finish()
 
 
 def eval_setup(experiment: Experiment, name: str, sharding: NamedSharding, programs: Programs) -> EvalSetup:
@@ -75,9 +78,13 @@ def evaluator(
       folder: the workdir, for pictures and texts. If None, none are written.
       programs: of runs with the same model, objective, seed and training data.
       results: where the results of each example are put, by name. If None, they aren't wanted.
+
+    Raises:
+      UserError: for each evaluation that can't start.
     """
     programs = {} if programs is None else programs
     started = {}
+    checks = Checks()
     for name, evaluation in experiment.evals.items():
         context = Context(
             **vars(eval_setup(experiment, name, sharding, programs)),
@@ -86,8 +93,9 @@ def evaluator(
             folder=folder,
             results=results,
         )
-        with user_code_errors(f"config.evals.{name}"):
+        with checks.collect(), user_code_errors(f"config.evals.{name}"):
             started[name] = evaluation.start(context)
+    checks.finish()
     return Evaluations(started)
 
 
