@@ -111,7 +111,7 @@ class Transformer(LayerTemplates, kw_only=True):
             set_model_fields(
                 self.block,
                 "config.model.block",
-                mixer=with_heads(template, "config.model.mixer").clone(name=template.branch_name),
+                mixer=with_heads(template, "config.model.mixer"),
                 cross=None if cross is None else with_heads(cross, "config.model.cross"),
                 mlp=set_model_fields(self.mlp, "config.model.mlp", kernel_init=kernel_init),
                 norm=self.norm.clone(parent=None, name=None),
