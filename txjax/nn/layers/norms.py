@@ -5,12 +5,14 @@ import contextlib
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from txjax.nn.layers.linear import align, parameter
 from txjax.scoped import Scoped
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
+
+Positions = Bool[Array, "#B *#positions"]  # those that are not padding
 
 # The microbatches of which the batch that is being traced is one.
 _microbatches = Scoped("microbatches", 1)
@@ -27,9 +29,14 @@ class Norm(nn.Module):
 
     @nn.nowrap
     def normalise(
-        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed", mask: Positions | None = None
     ) -> Float[Array, "B *positions D"]:
-        """The norm of x; a norm that differs in training overrides this. `axis`: the logical name of D."""
+        """The norm of x. A norm that differs in training, or whose statistics are of several positions, overrides this.
+
+        Args:
+          axis: the logical name of D.
+          mask: the positions that are not padding, which statistics never read. If None, all are real.
+        """
         return self(x, axis)
 
 
@@ -75,15 +82,24 @@ class GroupNorm(Norm):
     eps: float = config_field(1e-5, above=0, traced=True)
     groups: int = config_field(32, at_least=1)
 
+    @nn.nowrap
+    def normalise(
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed", mask: Positions | None = None
+    ) -> Float[Array, "B *positions D"]:
+        return self(x, axis, mask)
+
     @nn.compact
-    def __call__(self, x: Float[Array, "B *positions D"], axis: str = "embed") -> Float[Array, "B *positions D"]:
+    def __call__(
+        self, x: Float[Array, "B *positions D"], axis: str = "embed", mask: Positions | None = None
+    ) -> Float[Array, "B *positions D"]:
         """The same shape and dtype. Raises UserError if the groups don't divide the channels."""
         channels = x.shape[-1]
         if channels % self.groups:
             raise UserError("GroupNorm.groups", f"a divisor of the {channels} channels", self.groups)
         y = x.astype(jnp.float32).reshape(x.shape[0], -1, self.groups, channels // self.groups)
-        y = y - y.mean((1, 3), keepdims=True)
-        y = y * jax.lax.rsqrt(jnp.square(y).mean((1, 3), keepdims=True) + self.eps)
+        where = None if mask is None else jnp.broadcast_to(mask, x.shape[:-1]).reshape(*y.shape[:2], 1, 1)
+        y = y - y.mean((1, 3), keepdims=True, where=where)
+        y = y * jax.lax.rsqrt(jnp.square(y).mean((1, 3), keepdims=True, where=where) + self.eps)
         y = y.reshape(x.shape) * self.vector("scale", nn.initializers.ones, x.astype(jnp.float32), axis)
         return (y + self.vector("bias", nn.initializers.zeros, y, axis)).astype(x.dtype)
 
@@ -92,8 +108,10 @@ class GroupNormRelu(GroupNorm):
     """relu(GroupNorm(x)), which comes before each convolution of a pre-activation network (He et al. 2016)."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B *positions D"], axis: str = "embed") -> Float[Array, "B *positions D"]:
-        return nn.relu(super().__call__(x, axis))
+    def __call__(
+        self, x: Float[Array, "B *positions D"], axis: str = "embed", mask: Positions | None = None
+    ) -> Float[Array, "B *positions D"]:
+        return nn.relu(super().__call__(x, axis, mask))
 
 
 def microbatch_of(microbatches: int) -> contextlib.AbstractContextManager[int]:
@@ -111,7 +129,8 @@ class BatchNorm(Norm):
 
     Group g of G has the examples g, g + G, g + 2 G, ... of the batch. So its examples are the same in any number of
     microbatches that its size allows, whose averages are then averaged, and no example changes its device: the step is
-    the same on every mesh and with any number of microbatches. All examples of a batch count, whatever their weights.
+    the same on every mesh and with any number of microbatches. All examples of a batch count, whatever their weights,
+    and of each the positions that are not padding.
 
     Parameters: `scale`, `bias` [D]. Collection "batch_stats": `mean`, `var` [D], float32.
 
@@ -127,9 +146,9 @@ class BatchNorm(Norm):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed", mask: Positions | None = None
     ) -> Float[Array, "B *positions D"]:
-        """The same shape and dtype. `axis`: the logical name of D.
+        """The same shape and dtype. `axis`, `mask`: as in `normalise`.
 
         Raises:
           UserError: if `train`, groups that don't divide the batch, of one value, or microbatches of a whole batch.
@@ -141,7 +160,7 @@ class BatchNorm(Norm):
         ]
         y = x.astype(jnp.float32)
         if train:
-            mean, var = self._normalised_by(y, averages)
+            mean, var = self._normalised_by(y, averages, mask)
         else:
             mean, var = (align(average.value, y) for average in averages)
         y = (y - mean) * jax.lax.rsqrt(var + self.eps)
@@ -154,21 +173,29 @@ class BatchNorm(Norm):
 
     @nn.nowrap
     def normalise(
-        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed", mask: Positions | None = None
     ) -> Float[Array, "B *positions D"]:
-        return self(x, train, axis)
+        return self(x, train, axis, mask)
 
     @nn.nowrap
-    def _normalised_by(self, y: jax.Array, averages: list[nn.Variable]) -> tuple[jax.Array, jax.Array]:
+    def _normalised_by(
+        self, y: jax.Array, averages: list[nn.Variable], mask: Positions | None
+    ) -> tuple[jax.Array, jax.Array]:
         """Mean and variance of every example's group, [B 1 ... D]; updates the averages."""
         group, positions = self._examples(len(y)), tuple(range(1, y.ndim - 1))
-        count = group * (y[0].size // y.shape[-1])
+        count: int | jax.Array = group * (y[0].size // y.shape[-1])
         if count == 1:
             raise UserError("BatchNorm.group", "more than one value to take statistics of", self.group)
 
-        # Only means of examples are regrouped: [B D] is small, and nothing else leaves its device.
+        where = None if mask is None else jnp.broadcast_to(mask, y.shape[:-1])[..., None]
+        if where is not None:
+            count = jnp.maximum(where.sum(positions, dtype=jnp.float32).reshape(group, -1, 1).sum(0), 2)
+
+        # Only means and sums of examples are regrouped: [B D] is small, and nothing else leaves its device.
         def of_groups(values: jax.Array) -> jax.Array:
-            return values.mean(positions).reshape(group, -1, y.shape[-1]).mean(0)
+            if where is None:
+                return values.mean(positions).reshape(group, -1, y.shape[-1]).mean(0)
+            return values.sum(positions, where=where).reshape(group, -1, y.shape[-1]).sum(0) / count
 
         def of_examples(values: jax.Array) -> jax.Array:
             return jnp.expand_dims(constrain(jnp.tile(values, (group, 1)), "batch"), positions)
