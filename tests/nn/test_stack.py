@@ -31,6 +31,7 @@ from txjax.nn import (
     set_model_fields,
     unstacked,
 )
+from txjax.nn.stack import captures
 from txjax.parametrization import Scaling
 from txjax.plan.figures import component
 from txjax.types import UserError
@@ -247,8 +248,9 @@ def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
     blocks = tuple(PreNorm(**parts(mixer=window(size), dropout=0.5)) for size in (2, None))
     stack = Stack(block=blocks, depth=4)
     params = variables(stack, X, CAUSAL)
-    _, seen = stack.apply(params, X, CAUSAL, mutable=["attention_maps"])
-    maps = seen["attention_maps"]["block"]["attention"]["weights"]
+    with captures.attention_maps():
+        _, sown = stack.apply(params, X, CAUSAL, mutable=["attention_maps"])
+    maps = sown["attention_maps"]["block"]["attention"]["weights"]
     assert maps.shape == (4, 2, 2, 3, 3)
     assert (maps[0::2, ..., 2, 0] == 0).all() and (maps[1::2, ..., 2, 0] > 0).all()
     np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-6)

@@ -17,7 +17,7 @@ from txjax.parametrization import head_size
 from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
-MAPS = "attention_maps"  # the collection of the attention weights [B H L S], filled where it is mutable
+MAPS = "attention_maps"  # the collection of the attention weights, which `nn.stack.captures` fills
 
 
 def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array, "B L H K"]:
