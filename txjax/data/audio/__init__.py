@@ -1,0 +1,1 @@
+"""Recorded sound: utterances with their words, and recordings with a class."""

@@ -1,0 +1,81 @@
+"""Recordings with a class."""
+
+import dataclasses
+
+import jax
+import numpy as np
+
+from txjax.data.audio.audio_data import AudioData, AudioSource
+from txjax.data.dataset import Example, Source, describing_field
+from txjax.data.tfds import records
+from txjax.data.tfds.computed_labels import ComputedLabel
+from txjax.data.tfds.feature_values import read_values
+from txjax.types import UserError, config_field, spec
+
+
+@dataclasses.dataclass
+class LabelledAudio(AudioData):
+    """Recordings with a class label.
+
+    An example: audio float32 [T] and audio_length int32 [], see `AudioData`; label int32 []; weights float32 [], 1, or
+    0 if the set has no label (-1) or the recording is left out.
+
+    Attributes:
+      classes: the number of classes. If None, the set's.
+      label_feature: the name of the set's label feature.
+      label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
+      too_long: as in `AudioData`, or "cut" (a recording loses its last samples, with a count in the log).
+    """
+
+    classes: int | None = config_field(None, at_least=1)
+    label_feature: str = describing_field("label")
+    label: ComputedLabel | None = describing_field(None)
+    too_long: str = config_field("refuse", choices=("cut", "drop", "refuse"))
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return super().spec() | {"label": spec((), "int32")}
+
+    def check(self) -> None:
+        super().check()
+        if self.classes not in (None, classes := len(self.class_names())):
+            raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
+
+    def fill_from_set(self) -> None:
+        if self.classes is None:
+            self.classes = len(self.class_names())
+
+    def class_names(self) -> tuple[str, ...]:
+        features = records.features(self.name, self.data_dir)
+        if self.label is not None:
+            return self.label.class_names(features)
+        return tuple(records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",)).names)
+
+    def open(self) -> Source:
+        self.check()
+        return LabelledAudioSource(self)
+
+
+class LabelledAudioSource(AudioSource):
+    """The labelled recordings of a split, by index."""
+
+    def __init__(self, data: LabelledAudio):
+        super().__init__(data)
+        feature = data.label_feature if data.label is None else data.label.feature
+        label_of = int if data.label is None else data.label.function(records.features(data.name, data.data_dir))
+        values = read_values(data.where, feature)
+        self._labels = np.array([label_of(values[number]) for number in self.kept.tolist()], np.int32)
+        classes = len(data.class_names())
+        wrong = np.flatnonzero((self._labels < -1) | (self._labels >= classes))
+        if len(wrong):
+            number = int(self.kept[wrong[0]])
+            expected = f"labels from 0 to {classes - 1} in {data.name}, or -1 for none"
+            got = f"{self._labels[wrong[0]]} in {self._recordings.place(number)}"
+            raise UserError("data.label_feature", expected, got)
+        self.fingerprint = self.fingerprint_of(self.fingerprint, self._labels.tobytes().hex())
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        audio = self.audio(self.plan(index, rng))
+        if audio is None:
+            return self.empty()
+        label = self._labels[index]
+        return audio | {"label": np.asarray(label), "weights": np.array(label >= 0, np.float32)}
