@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -109,6 +110,10 @@ class LengthSortedIndex:
         self._batches = batches
         self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may be in neighboring windows
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For worker processes, each of which sorts its own windows."""
+        return type(self), (self._index, self._lengths, self._batch_size, self._batches)
+
     def __call__(self, position: int) -> tuple[int, int]:
         """The (example, epoch) at a position."""
         window, offset = divmod(position, self._batch_size * self._batches)
@@ -140,5 +145,7 @@ def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[i
     """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
-        return LengthSortedIndex(index, lambda shown: sum(source.sizes(shown, seed)), batch_size, source.sort_batches)
+        return LengthSortedIndex(
+            index, lambda shown: np.sum(source.sizes(shown, seed), axis=0), batch_size, source.sort_batches
+        )
     return index
