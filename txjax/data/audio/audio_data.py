@@ -57,10 +57,10 @@ class AudioData(TFDSDataset):
     rate: int = describing_field(16_000, at_least=1)
     samples: int = describing_field(160_000, at_least=1)
     audio_feature: str = describing_field("audio")
-    stored_rate: int | None = config_field(None, at_least=1)
-    rate_feature: str | None = None
-    stored_bits: int = config_field(16, at_least=8, at_most=32)
-    checks: AudioChecks = dataclasses.field(default_factory=AudioChecks)
+    stored_rate: int | None = describing_field(None, at_least=1)
+    rate_feature: str | None = describing_field(None)
+    stored_bits: int = describing_field(16, at_least=8, at_most=32)
+    checks: AudioChecks = describing_field(factory=AudioChecks)
     unusable: str = config_field("refuse", choices=("refuse", "skip"))
     too_long: str = config_field("refuse", choices=("drop", "refuse"))
     select: Only | None = None
@@ -133,7 +133,7 @@ class AudioSource(Bucketed):
         unusable = {**self._recordings.faults, **(faults or {})}
         usable = self._leave_out_unusable(selected, unusable)
         self.kept = self._leave_out_long(usable, self._fits() & fitting)
-        self.fingerprint = self.fingerprint_of(self._recordings.fingerprint, self.kept.tobytes().hex())
+        self.fingerprint = self.fingerprint_of(self._recordings.fingerprint, self.kept.tobytes().hex(), str(data.rate))
         self.lengths = (Lengths(self._recordings.sizes[self.kept].astype(np.int32), {"audio": 0}),)
         self.buckets = tuple((size,) for size in (*data.buckets, data.samples))
         self.sort_batches = data.sort_batches

@@ -1,6 +1,8 @@
 """Recordings with a class."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -63,7 +65,7 @@ class LabelledAudioSource(AudioSource):
         feature = data.label_feature if data.label is None else data.label.feature
         label_of = int if data.label is None else data.label.function(records.features(data.name, data.data_dir))
         values = read_values(data.where, feature)
-        self._labels = np.array([label_of(values[number]) for number in self.kept.tolist()], np.int32)
+        self._labels = np.array([self._label(label_of, values, number) for number in self.kept.tolist()], np.int32)
         classes = len(data.class_names())
         wrong = np.flatnonzero((self._labels < -1) | (self._labels >= classes))
         if len(wrong):
@@ -72,6 +74,13 @@ class LabelledAudioSource(AudioSource):
             got = f"{self._labels[wrong[0]]} in {self._recordings.place(number)}"
             raise UserError("data.label_feature", expected, got)
         self.fingerprint = self.fingerprint_of(self.fingerprint, self._labels.tobytes().hex())
+
+    def _label(self, label_of: Callable[[Any], int], values: list[Any], number: int) -> int:
+        """The class of a record. Raises UserError, naming the record, if its value stands for no class."""
+        try:
+            return label_of(values[number])
+        except UserError as error:
+            raise error.with_hint(f"in {self._recordings.place(number)}") from None
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         audio = self.audio(self.plan(index, rng))

@@ -10,7 +10,7 @@ from jaxtyping import Int32
 
 from txjax.data.audio.audio_files import UnusableAudio, read_header
 from txjax.data.loading import disk_cache
-from txjax.data.tfds.records import Records
+from txjax.data.tfds.records import CorruptData, Records
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 
@@ -56,7 +56,7 @@ def open_index(records: Records, split: str, name: str, feature: Any, rate_featu
             for number in range(len(records)):
                 try:
                     table[number] = _measure(records.stored(number), name, feature, rate_feature)
-                except UnusableAudio as error:
+                except (UnusableAudio, CorruptData) as error:
                     faults[number] = str(error)
                 advance(1)
         np.save(folder / "index.npy", table)

@@ -1,5 +1,6 @@
 """The recordings of a split by record: one channel, at one rate, with lengths that are known before reading."""
 
+import hashlib
 import logging
 from typing import Any
 
@@ -140,7 +141,8 @@ class Recordings:
         """The recordings of other rates; None if there are none."""
         if not ((rates != 0) & (rates != self._rate)).any():
             return None
-        made_from = {"data": self.name, "records": self.fingerprint, "rates": np.unique(rates).tolist(), **made_from}
+        of_rates = hashlib.blake2b(rates.tobytes(), digest_size=16).hexdigest()
+        made_from = {"data": self.name, "records": self.fingerprint, "rates": of_rates, **made_from}
         return open_waveforms(made_from, rates.tolist(), self._rate, self._decode, f"{self.name} at {self._rate} Hz")
 
     def _report(self, rates: Int64[np.ndarray, "N"], channels: Int32[np.ndarray, "N"]) -> None:

@@ -1,11 +1,18 @@
 """Normalised texts: one form for the transcripts that a model learns and for those that it is measured on."""
 
 import dataclasses
+import functools
 import re
 import unicodedata
 
 from txjax.types import UserError, config_field
 
+_FORMS = {
+    "NFC": functools.partial(unicodedata.normalize, "NFC"),
+    "NFKC": functools.partial(unicodedata.normalize, "NFKC"),
+    "keep": str,
+}
+_CASES = {"lower": str.lower, "upper": str.upper, "keep": str}
 ENGLISH_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -39,16 +46,14 @@ class TextNormalization:
 
     def __call__(self, text: str) -> str:
         """The normalised text; normalised again, it stays the same unless replacements give texts that are replaced."""
-        if self.unicode != "keep":
-            text = unicodedata.normalize(self.unicode, text)
+        text = _FORMS[self.unicode](text)
         if self.replacements:
             longest_first = sorted(self.replacements, key=len, reverse=True)
             pattern = "|".join(re.escape(part) for part in longest_first)
             text = re.sub(pattern, lambda match: self.replacements[match.group()], text)
         if self.digits:
             text = re.sub("[0-9]", lambda match: f" {self.digits[int(match.group())]} ", text)
-        if self.case != "keep":
-            text = text.lower() if self.case == "lower" else text.upper()
+        text = _CASES[self.case](text)
         if self.punctuation == "remove":
             text = "".join(" " if unicodedata.category(c)[0] in "PS" and c not in self.kept else c for c in text)
         return " ".join(text.split())

@@ -134,8 +134,8 @@ class UtteranceSource(AudioSource):
             return example | {"weights": np.array(1, np.float32)}
         start = self._utterances.tokenizer.roles().beginning
         return example | {
-            "tokens": _pad(np.append(np.int32(start), symbols), length),
-            "targets": _pad(np.append(symbols, np.int32(end)), length),
+            "tokens": _pad(np.array([start, *symbols], np.int32), length),
+            "targets": _pad(np.array([*symbols, end], np.int32), length),
             "weights": _pad(np.ones(len(symbols) + 1, np.float32), length),
         }
 
