@@ -18,6 +18,7 @@ from txjax.data import (
     eval_batches,
     train_batches,
 )
+from txjax.data.loading.default_eval_data import follow_training_data
 from txjax.data.loading.rng import example_rng
 from txjax.types import UserError
 
@@ -61,6 +62,15 @@ def test_a_tokenizer_with_an_end_gives_the_rows_of_a_decoder(levels):
     assert example["weights"].tolist() == [1, 1, 1, 1, 0, 0] and example["transcript"].tolist() == [*two, 0, 0, 0]
     batch = next(eval_batches(data.open(), batch_size=8))
     assert batch["weights"][6:].sum() == 0 and batch["audio_length"][6:].tolist() == [0, 0]
+
+
+def test_an_evaluation_has_what_describes_the_training_data(levels):
+    normalization = TextNormalization(case="lower")
+    train = Utterances(**FIELDS, data_dir=levels, samples=900, stored_rate=8000, normalization=normalization)
+    valid = follow_training_data(Utterances(split="test"), train)
+    assert (valid.name, valid.data_dir, valid.rate, valid.stored_rate) == ("txjax_audio", levels, 8000, 8000)
+    assert (valid.samples, valid.length, valid.tokenizer) == (900, 32, train.tokenizer)
+    assert valid.normalization == normalization and valid.spec() == train.spec() and len(valid.open()) == 6
 
 
 def test_lengths_and_buckets_are_known_without_decoding_a_sample(levels, monkeypatch):

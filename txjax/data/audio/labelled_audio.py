@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.audio.audio_data import AudioData, AudioSource
+from txjax.data.audio.audio_data import AudioData
+from txjax.data.audio.audio_source import AudioSource
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import ComputedLabel

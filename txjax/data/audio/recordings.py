@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Int32, Int64
+from jaxtyping import Bool, Float32, Int32, Int64
 
 from txjax.data.audio.audio_checks import AudioChecks, Loudness
 from txjax.data.audio.audio_files import UnusableAudio, decode_audio
@@ -51,32 +51,24 @@ class Recordings:
         Raises:
           UserError: the rate of a recording is not known, or not the one that is stated.
         """
-        stated = records.features(where[0], where[2])
+        features = records.features(where[0], where[2])
+        stated, names = features[feature], FILE_NAME.format(feature)
         self._feature, self._checks, self._rate = feature, checks, rate
-        self._is_file = getattr(stated[feature], "lazy_decode", False)
+        self._is_file = getattr(stated, "lazy_decode", False)
         self._scale = np.float32(2.0 ** (1 - stored_bits))
         self._records = records.Records(*where, [feature])
-        has_names = FILE_NAME.format(feature) in stated
-        self._names = records.Records(*where, [FILE_NAME.format(feature)]) if has_names else None
+        self._names = records.Records(*where, [names]) if names in features else None
         self.name, self.fingerprint = self._records.name, self._records.fingerprint
-        index = open_index(self._records, where[1], feature, stated[feature], rate_feature)
-        self.faults = dict(index.faults)
+        index = open_index(self._records, where[1], feature, stated, rate_feature)
         readable = index.samples > 0
-        rates = self._rates(index.rates, readable, getattr(stated[feature], "sample_rate", None) or None, stored_rate)
-        self._waveforms = self._resampled(rates, {"bits": stored_bits, "feature": feature, "split": where[1]})
-        self._report(rates[readable], index.channels[readable])
+        rates = self._rates(index.rates, readable, getattr(stated, "sample_rate", None) or 0, stored_rate)
+        self._report(f"{self.name} {where[1]}", rates[readable], index.channels[readable])
         self.sizes = np.array(
             [resampled_size(int(n), int(r), rate) if r else 0 for n, r in zip(index.samples, rates, strict=True)],
             np.int64,
         )
-        for number, size in enumerate(self.sizes.tolist()):
-            if number not in self.faults and (fault := checks.fault_of_size(size, rate)):
-                self.faults[number] = fault
-        if self._waveforms is not None:
-            loudness = self._waveforms.loudness
-            measured = {number: checks.fault_of(value) for number, value in loudness.items()}
-            self.faults |= {number: fault for number, fault in measured.items() if fault}
-            self.faults |= self._waveforms.faults
+        self._waveforms = self._resampled(rates, {"bits": stored_bits, "feature": feature, "split": where[1]})
+        self.faults = self._known_faults() | index.faults
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -119,11 +111,21 @@ class Recordings:
                 samples *= self._scale
         return samples if samples.ndim == 1 else samples.mean(1)
 
+    def _known_faults(self) -> dict[int, str]:
+        """Why recordings are unusable, by their sizes and by what was measured when they were resampled."""
+        sizes = enumerate(self.sizes.tolist())
+        faults = {number: self._checks.fault_of_size(size, self._rate) for number, size in sizes}
+        if self._waveforms is not None:
+            of_loudness = {n: self._checks.fault_of(loudness) for n, loudness in self._waveforms.loudness.items()}
+            faults |= {number: fault or faults[number] for number, fault in of_loudness.items()}
+            faults |= self._waveforms.faults
+        return {number: fault for number, fault in faults.items() if fault}
+
     def _rates(
-        self, rates: Int32[np.ndarray, "N"], readable: Any, of_feature: int | None, stored_rate: int | None
+        self, rates: Int32[np.ndarray, "N"], readable: Bool[np.ndarray, "N"], of_feature: int, stored_rate: int | None
     ) -> Int64[np.ndarray, "N"]:
         """The rate of each readable record; 0 for the others. Raises UserError, naming a record, if it isn't known."""
-        known = np.where(rates > 0, rates, of_feature or 0).astype(np.int64)
+        known = np.where(rates > 0, rates, of_feature).astype(np.int64)
         unknown = np.flatnonzero(readable & (known == 0))
         if stored_rate is None and len(unknown):
             expected = f"samples a second of {self.name}, which doesn't say it"
@@ -145,10 +147,10 @@ class Recordings:
         made_from = {"data": self.name, "records": self.fingerprint, "rates": of_rates, **made_from}
         return open_waveforms(made_from, rates.tolist(), self._rate, self._decode, f"{self.name} at {self._rate} Hz")
 
-    def _report(self, rates: Int64[np.ndarray, "N"], channels: Int32[np.ndarray, "N"]) -> None:
+    def _report(self, title: str, rates: Int64[np.ndarray, "N"], channels: Int32[np.ndarray, "N"]) -> None:
         """Logs what is done to recordings of other rates or several channels."""
         for rate in np.unique(rates[rates != self._rate]).tolist():
             count = int((rates == rate).sum())
-            logger.warning("%s: %d recordings of %d Hz are resampled to %d Hz", self.name, count, rate, self._rate)
+            logger.warning("%s: %d recordings of %d Hz are resampled to %d Hz", title, count, rate, self._rate)
         if (channels > 1).any():
-            logger.warning("%s: the channels of %d recordings are mixed to one", self.name, int((channels > 1).sum()))
+            logger.warning("%s: the channels of %d recordings are mixed to one", title, int((channels > 1).sum()))

@@ -4,15 +4,16 @@ import dataclasses
 import functools
 import re
 import unicodedata
+from collections.abc import Callable
 
 from txjax.types import UserError, config_field
 
-_FORMS = {
+_FORMS: dict[str, Callable[[str], str]] = {
     "NFC": functools.partial(unicodedata.normalize, "NFC"),
     "NFKC": functools.partial(unicodedata.normalize, "NFKC"),
     "keep": str,
 }
-_CASES = {"lower": str.lower, "upper": str.upper, "keep": str}
+_CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "keep": str}
 ENGLISH_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import jax
 import numpy as np
 
-from txjax.data.audio.audio_data import AudioData, AudioSource, Plan
+from txjax.data.audio.audio_data import AudioData
+from txjax.data.audio.audio_source import AudioSource, Plan
 from txjax.data.audio.chained import Chained
 from txjax.data.audio.text_normalization import TextNormalization
 from txjax.data.audio.transcripts import SPACE, Transcripts, can_encode
