@@ -28,7 +28,7 @@ def maps(run: Run) -> tuple[dict[str, np.ndarray], np.ndarray]:
     with sharding.use_mesh(experiment.mesh):
         variables, _ = load_variables(run.workdir, "last", layout)
         batch = next(iter(eval_batches(experiment.evals["test"].data.open(), batch_size=PAIRS)))
-        found = attention_maps(experiment.model, variables, experiment.objective.inputs(batch))
+        found = attention_maps(experiment.model, variables, experiment.objective.inputs(experiment.model, batch))
     weights = found["decoder"] if "decoder" in found else found["decoder/layers/block/cross"]
     return batch, np.asarray(weights)[-1].mean(1)
 

@@ -27,7 +27,7 @@ from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, TokenClasses
 from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification, check_vocab
-from txjax.objectives.base import check_classes
+from txjax.objectives.data_checks import check_classes
 from txjax.types import UserError
 
 from helpers import runs, sentence_set

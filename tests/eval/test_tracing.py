@@ -25,7 +25,7 @@ class Likeliest(Evaluator):
 
     def start(self, context):
         def likeliest(variables, batch):
-            logits = context.model.apply(variables, **context.objective.inputs(batch), train=False)
+            logits = context.model.apply(variables, **context.objective.inputs(context.model, batch), train=False)
             return Mean.of(logits.argmax(-1), batch["weights"])  # MARK program
 
         program = context.program(likeliest)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, GatedExperts, KernelInit, Routing
+from txjax.nn.attention.layer_context import LayerContext
 
 from helpers.arrays import numbers
 
@@ -41,7 +42,7 @@ def test_outputs_and_balance_loss(routing: Routing) -> None:
         balance = mixtral.load_balancing_loss_func((logits,), E, K)
     sizes = {"experts": E, "top": K, "hidden": F, "use_bias": False, "balance": 1.0}
     experts = GatedExperts(routing=routing, kernel_init=KernelInit(), **sizes)
-    got, aux = jax.jit(lambda p, x: experts.apply({"params": p}, x, True, mutable=AUX_COLLECTIONS))(
+    got, aux = jax.jit(lambda p, x: experts.apply({"params": p}, x, LayerContext(train=True), mutable=AUX_COLLECTIONS))(
         params, jnp.asarray(x)
     )
     np.testing.assert_allclose(got, want, atol=1e-4, rtol=0)

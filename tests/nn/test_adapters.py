@@ -125,7 +125,7 @@ def test_merged_kernels_are_the_adapted_model(name: str) -> None:
         model = model.for_task(task)
     scaled = Standard() if name == "BiT" else MuP(base_width=2, base_head_size=2)  # no rule for standardised kernels
     plain = model.clone(parametrization=scaled)
-    inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
+    inputs = objective.inputs(model, fitted(model, objective, 1, 2, 3))
     wanted = shapes(plain, **inputs)["params"]
     call = jax.jit(lambda variables: continuous(plain.apply(variables, **inputs)))
     for method, error in (("lora", 1e-6), ("dora", 2e-5), ("ia3", 1e-6)):  # DoRA's norms are rounded too
@@ -199,7 +199,7 @@ def test_every_method_trains_every_model_that_it_is_for(name: str) -> None:
             refused = {
                 "stack": name == "ReversibleDecoder" or (not attends and name != "RecurrentEncoderDecoder"),
                 "attention": not attends,
-                "image": not any(key.endswith("image") for key in objective.inputs(batch)),
+                "image": not any(key.endswith("image") for key in objective.inputs(model, batch)),
             }
             assert refused.get(adapter.of, False), method
             continue

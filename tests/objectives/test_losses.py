@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from txjax.models.cards import cards
 from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression, missing_keys
 from txjax.types import UserError
 
@@ -129,6 +130,17 @@ def test_models_that_are_no_classifiers_are_refused() -> None:
 
 
 def test_alternative_required_keys() -> None:
-    assert not missing_keys(Classification.required_keys, ["id", "tokens", "label", "weights"])
-    assert not missing_keys(Classification.required_keys, ["id", "image", "label", "weights"])
-    assert missing_keys(Classification.required_keys, ["id", "label", "weights"]) == ["image | tokens"]
+    needs = ("id", "image | tokens", "weights")
+    assert not missing_keys(needs, ["id", "tokens", "weights"])
+    assert not missing_keys(needs, ["id", "image", "tokens", "weights"])
+    assert missing_keys(needs, ["id", "label", "weights"]) == ["image | tokens"]
+
+
+def test_a_model_reads_the_modalities_of_its_call_with_what_describes_them() -> None:
+    batch = dict.fromkeys(("id", "image", "tokens", "segments", "features", "features_length", "label"), TARGETS)
+    models = {example.name: example.model for card in cards().values() for example in card.examples}
+    objective, vit, bert = Classification(), models["ViT"], models["Bert"]
+    assert set(objective.inputs(vit, batch)) == {"image"}
+    assert set(objective.inputs(bert, batch)) == {"tokens", "segments"}
+    with pytest.raises(UserError, match=r"config\.data: expected examples with image, which ViT reads, got .*none"):
+        objective.check_model(vit, {"id": TARGETS, "tokens": TARGETS})

@@ -100,7 +100,7 @@ def test_masked_tokens_are_as_many_as_the_schedule_says(schedule: str) -> None:
 
 
 def test_inputs_are_a_class_and_masks() -> None:
-    (tokens,) = GOAL.inputs(BATCH).values()
+    (tokens,) = GOAL.inputs(None, BATCH).values()
     np.testing.assert_array_equal(tokens[:, 0], K + np.maximum(LABELS, 0))
     np.testing.assert_array_equal(tokens[:, 1:], np.full((B, N), GOAL.mask_id))
     assert int(tokens.max()) == MODEL.vocab - 1

@@ -57,7 +57,7 @@ def test_lengths_are_those_of_t5() -> None:
     assert SpanCorruption(sentinel_id=32099).lengths(568) == (512, 114)
     longest = SpanCorruption(sentinel_id=FIRST, rate=0.5, mean_span=1.0)
     batch = {"tokens": TOKENS[None], "weights": jnp.ones((1, L))}
-    shapes = {name: x.shape for name, x in longest.inputs(batch).items()}
+    shapes = {name: x.shape for name, x in longest.inputs(None, batch).items()}
     source, _, target, _ = longest.corrupt(jax.random.key(0), TOKENS, jnp.ones(L))
     assert shapes["source_tokens"] == (1, *source.shape) and shapes["tokens"] == (1, *target.shape)
 

@@ -39,7 +39,7 @@ PAIRS = {
     "ViT MaskedToken": (
         "ViT(patch=2, width=8, depth=1, heads=2), MaskedToken(mask_id=256, vocab=256), WINDOWS, "
         "evals={'valid': Evaluation(data=WINDOWS)}",
-        "config.model: expected a model that takes tokens, segments, positions, for MaskedToken, "
+        "config.model: expected a model that takes tokens, for MaskedToken, "
         "got 'ViT, which takes image, keep'; MaskedToken suits models such as Bert",
     ),
     "Bert NextToken": (

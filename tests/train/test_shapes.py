@@ -79,14 +79,14 @@ class Listening(Objective):
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "features", "loudness", "weights")
 
-    def inputs(self, batch):
+    def inputs(self, model, batch):
         return {"features": batch["features"]}
 
     def init(self, model, rngs, batch):
-        return model.init(rngs, **self.inputs(batch), method="listen")
+        return model.init(rngs, **self.inputs(model, batch), method="listen")
 
     def __call__(self, model, variables, batch, key, train):
-        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method="listen")
+        found, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train, method="listen")
         return aux.outcome({"loudness": Mean.of((found - batch["loudness"]) ** 2, batch["weights"])}, {})
 
 

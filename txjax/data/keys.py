@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 
@@ -58,6 +60,27 @@ BATCH_KEYS: dict[str, Key] = {
     "value": ("B", "float32", "the number to predict"),
     "teacher": ("B V | B L V", "float32", "logits of a teacher, stored with the example"),
 }
+
+# What a model may read, and the keys that say how it is to be read.
+MODALITIES: dict[str, tuple[str, ...]] = {
+    "source_tokens": ("source_segments", "source_positions"),
+    "tokens": ("segments", "positions", "types", "languages"),
+    "image": ("extent",),
+    "features": ("features_length",),
+}
+
+
+def read_modalities(call: Callable[..., Any] | None, batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model reads of a batch: the modalities that its call has arguments for, each with its further keys.
+
+    Args:
+      call: of the model. If None, it takes whatever there is.
+    """
+    parameters = {} if call is None else inspect.signature(call).parameters
+    takes_all = call is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    modalities = [name for name in MODALITIES if name in batch and (takes_all or name in parameters)]
+    keys = [key for name in modalities for key in (name, *MODALITIES[name])]
+    return {key: batch[key] for key in keys if key in batch}
 
 
 def part_of(key: str) -> tuple[str, str]:

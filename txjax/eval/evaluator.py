@@ -43,7 +43,7 @@ def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTre
     """The shapes and dtypes of a model's output for a batch of 1 and of its variables, including `intermediates`."""
 
     def call(batch: Batch) -> tuple[Any, PyTree]:
-        return model.init_with_output(_rngs(), **objective.inputs(batch), mutable=True)
+        return model.init_with_output(_rngs(), **objective.inputs(model, batch), mutable=True)
 
     return jax.eval_shape(call, _batch_of_one(data))
 

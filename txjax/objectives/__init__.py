@@ -1,15 +1,8 @@
 """Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
-from txjax.objectives.base import (
-    Objective,
-    apply_model,
-    check_vocab,
-    example_keys,
-    languages_of,
-    missing_keys,
-    select_keys,
-)
+from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, model_inputs, select_keys
 from txjax.objectives.classification import Classification, Regression
+from txjax.objectives.data_checks import check_vocab, languages_of
 from txjax.objectives.distillation import Distillation
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
@@ -55,6 +48,7 @@ __all__ = [
     "correct",
     "cross_entropy",
     "example_keys",
+    "model_inputs",
     "select_keys",
     "apply_model",
     "check_vocab",

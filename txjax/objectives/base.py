@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from txjax.data import Dataset
-from txjax.data.loading.limits import find_size
+from txjax.data.keys import MODALITIES, read_modalities
 from txjax.nn import AUX_COLLECTIONS
-from txjax.tree import walk
+from txjax.objectives.data_checks import check_vocab
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths
 
 
@@ -36,9 +37,10 @@ class Objective:
         """Keys that a batch must have; "image | tokens" is one of them, or both. A class may set it as an attribute."""
         raise NotImplementedError
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        """The model's arguments."""
-        raise NotImplementedError
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
+        """The model's arguments: what it reads of the batch, unless the objective changes or makes some of them."""
+        required = select_keys(batch, *(name for name in self.required_keys if name in MODALITIES))
+        return required | model_inputs(model, batch)
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The model's variables, drawn by one call with `inputs`.
@@ -50,7 +52,7 @@ class Objective:
           UserError: the objective does not suit the model, by `check_model` or `check_output`.
         """
         self.check_model(model, batch)
-        output, variables = model.init_with_output(rngs, **self.inputs(batch))
+        output, variables = model.init_with_output(rngs, **self.inputs(model, batch))
         self.check_output(model, output, batch)
         return variables
 
@@ -60,7 +62,7 @@ class Objective:
         Raises:
           UserError: the two don't suit each other.
         """
-        check_arguments(model, [*self.inputs(batch), *self.arguments, "train"], self)
+        check_arguments(model, [*self.inputs(model, batch), *self.arguments, "train"], self)
         check_members(model, self)
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
@@ -121,6 +123,9 @@ def check_arguments(model: Any, names: Iterable[str], objective: Objective | Non
         got = f"{type(model).__name__}, which takes {', '.join(name for name in known if name != 'train')}"
         raise UserError("config.model", f"a model that takes {', '.join(unknown)}{purpose}", got, hint=_hint(objective))
     if missing := [name for name in needed if name in known and name not in names]:
+        if lacking := [name for name in missing if name in MODALITIES]:
+            expected = f"examples with {', '.join(lacking)}, which {type(model).__name__} reads"
+            raise UserError("config.data", expected, f"examples with {', '.join(names[:-1]) or 'none of these'}")
         expected = f"an objective that gives {type(model).__name__} {', '.join(missing)}"
         got = f"{type(objective).__name__ if objective else 'one'}, which gives {', '.join(names)}"
         raise UserError("config.objective", expected, got, hint=_hint(objective))
@@ -137,88 +142,6 @@ def _hint(objective: Objective | None) -> str:
     if objective is None or not objective.models:
         return ""
     return f"{type(objective).__name__} suits models such as {objective.models}"
-
-
-def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
-    """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source, or languages."""
-    check_languages(model, data, field)
-    vocab, table = data.vocab(), find_size(model, "vocab")
-    if vocab is not None and "transcript" in data.spec():
-        table = find_size(model, "head.classes") or table
-    target_vocab, source = data.source_vocab(), getattr(model, "source_vocab", None)
-    if vocab is None or table is None:
-        return
-    path, known = table
-    if known < vocab:
-        whose = "tokens" if target_vocab is None else "target tokens"
-        raise UserError(f"config.model.{path}", f"at least {vocab}, the {whose} of {field}", known)
-    if target_vocab is not None and source is None:
-        expected = f"{target_vocab}, the source tokens of {field}, whose source_tokenizer is another one"
-        raise UserError("config.model.source_vocab", expected, source)
-    if source is not None and source < (target_vocab or vocab):
-        raise UserError(
-            "config.model.source_vocab", f"at least {target_vocab or vocab}, the source tokens of {field}", source
-        )
-
-
-def check_languages(model: Any, data: Dataset, field: str = "config.data") -> None:
-    """Raises UserError if the data has more languages than the model has vectors for, other ones in a part, or none."""
-    known = getattr(model, "languages", None)
-    languages = languages_of(data, field)
-    for names in languages:
-        if known is not None and known < len(names):
-            expected = f"at least {len(names)}, the languages of {field}: {', '.join(names)}"
-            raise UserError("config.model.languages", expected, known)
-    if known is not None and not languages and data.vocab() is not None and "tokens" in data.spec():
-        expected = f"examples with the ids of their languages, since config.model.languages is {known}"
-        raise UserError(field, expected, type(data).__name__, hint="InLanguage(data, ...) gives them")
-
-
-def languages_of(config: Any, field: str = "config") -> set[tuple[str, ...]]:
-    """The names of the languages of the data sets in a config, in the order of their ids: at most one tuple.
-
-    Raises:
-      UserError: two data sets have other names, or another order.
-    """
-    paths_by_languages = {
-        names: path
-        for path, node in walk(config, field)
-        if isinstance(names := getattr(node, "languages", None), tuple)
-    }
-    if len(paths_by_languages) > 1:
-        one, other = list(paths_by_languages)[:2]
-        raise UserError(
-            f"{paths_by_languages[other]}.languages",
-            f"those of {paths_by_languages[one]}: {', '.join(one)}",
-            ", ".join(other),
-        )
-    return set(paths_by_languages)
-
-
-def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: str) -> None:
-    """Raises UserError if the data's tokenizer encodes text to one of these ids.
-
-    Args:
-      field: that has the ids.
-      needed: what they must be, for the message.
-    """
-    tokenizer: Any = getattr(data, "tokenizer", None)
-    special = None if tokenizer is None else tokenizer.special_ids()
-    if special is None:
-        return
-    if ordinary := [i for i in ids if i not in special]:
-        what = (
-            "a token of text" if ordinary[0] < tokenizer.vocab() else "which the tokenizer of config.data doesn't have"
-        )
-        hint = "the tokenizer's special('NAME') is the id of such a token"
-        raise UserError(field, f"{needed}, which text is never encoded to", f"{ordinary[0]}, {what}", hint=hint)
-
-
-def check_classes(model: Any, data: Dataset) -> None:
-    """Raises UserError if the data has more classes than the model's head."""
-    classes, head = getattr(data, "classes", None), find_size(model, "head.classes")
-    if classes is not None and head is not None and head[1] < classes:
-        raise UserError(f"config.model.{head[0]}", f"at least {classes}, the classes of config.data", head[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,10 +195,17 @@ def apply_model(
     losses = {name: Mean.of(values.sum(0)[:, 0], weighted) for name, values in sown[0].items()}
     metrics: dict[str, Mean] = {}
     for name, values in sown[1].items():
-        by_layer = values.mean(0).T
-        names = [name] if len(by_layer) == 1 else [f"{name}_{i}" for i in range(len(by_layer))]
-        metrics |= {name: Mean.of(one, weighted) for name, one in zip(names, by_layer, strict=True)}
+        metrics |= _means(name, values.mean(0), weighted)
+    for name, values in sown[2].items():
+        for layer, numbers in enumerate(values):
+            metrics |= _means(f"{name}/layer_{layer}", numbers, weighted)
     return output, AuxOutputs(changed, losses, metrics)
+
+
+def _means(name: str, values: Float[Array, "B N"], weighted: Bool[Array, "B"]) -> dict[str, Mean]:
+    """The means over the examples that have weight, numbered if an example has several values."""
+    names = [name] if values.shape[1] == 1 else [f"{name}_{i}" for i in range(values.shape[1])]
+    return {name: Mean.of(column, weighted) for name, column in zip(names, values.T, strict=True)}
 
 
 def _by_name(sown: PyTree) -> dict[str, jax.Array]:
@@ -284,6 +214,13 @@ def _by_name(sown: PyTree) -> dict[str, jax.Array]:
     for path, values in flat_paths(sown).items():
         parts_by_name.setdefault(path.rpartition("/")[2], []).append(values.reshape(-1, *values.shape[-2:]))
     return {name: jnp.concatenate(parts) for name, parts in parts_by_name.items()}
+
+
+def model_inputs(model: Any, batch: Batch) -> dict[str, Any]:
+    """What a model reads of a batch: what it says, or the modalities among its call's arguments."""
+    if callable(reads := getattr(model, "inputs", None)):
+        return reads(batch)  # type: ignore[no-any-return]
+    return read_modalities(type(model).__call__ if callable(model) else None, batch)
 
 
 def select_keys(batch: Batch, *names: str) -> dict[str, jax.Array]:

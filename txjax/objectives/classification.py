@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from txjax.data import Dataset
-from txjax.objectives.base import AuxOutputs, Objective, apply_model, check_classes, select_keys
+from txjax.objectives.base import AuxOutputs, Objective, apply_model
+from txjax.objectives.data_checks import check_classes
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
@@ -24,14 +25,11 @@ class SingleOutput(Objective):
     heads: ClassVar[str] = "Classes(...)"
     models: ClassVar[str] = "ViT for images, Bert for texts"
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "image", "tokens", "segments", "positions", "types", "languages")
-
     def call(
         self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool
     ) -> tuple[jax.Array, AuxOutputs]:
         """The model's output, and its auxiliary outputs."""
-        output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        output, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, output, batch)
         return output, aux
 
@@ -53,7 +51,7 @@ class Classification(SingleOutput):
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
-    required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "label", "weights")
 
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
@@ -70,7 +68,7 @@ class Classification(SingleOutput):
 class Regression(SingleOutput):
     """Squared error of `value`, and the absolute error, for any model from images or texts to one number."""
 
-    required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "value", "weights")
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         super().check_output(model, output, batch)

@@ -61,8 +61,8 @@ class Distillation(Objective):
     def required_keys(self) -> tuple[str, ...]:
         return self.objective.required_keys
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return self.objective.inputs(batch)
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
+        return self.objective.inputs(model, batch)
 
     def check(self, model: Any, data: Dataset) -> None:
         try:
@@ -97,20 +97,21 @@ class Distillation(Objective):
           UserError: the teacher can't read the inputs; its fields are named by their place in the objective.
         """
         student = self.objective.init(model, rngs, batch)
-        self._check_teacher(batch)
+        self._check_teacher(model, batch)
         try:
-            teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
+            teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(model, batch))
         except UserError as error:
             raise error.with_path("config.objective.teacher", "config.model") from None
         return join(student, teacher)
 
     def check_model(self, model: Any, batch: Batch) -> None:
         self.objective.check_model(model, batch)
-        self._check_teacher(batch)
+        self._check_teacher(model, batch)
 
-    def _check_teacher(self, batch: Batch) -> None:
+    def _check_teacher(self, model: Any, batch: Batch) -> None:
         try:
-            check_arguments(self.teacher, [*self.objective.inputs(batch), *self.objective.arguments, "train"], self)
+            names = [*self.objective.inputs(model, batch), *self.objective.arguments, "train"]
+            check_arguments(self.teacher, names, self)
         except UserError as error:
             raise error.with_path("config.objective.teacher", "config.model") from None
 
@@ -123,7 +124,7 @@ class Distillation(Objective):
         losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in student_output.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
         view = {} if self.teacher_image is None else {"image": batch[self.teacher_image]}
-        teacher_output: Any = teacher.apply(others, **student.inputs | view, train=False)
+        teacher_output: Any = teacher.apply(others, **student.arguments | view, train=False)
         output, encoded = teacher_output
         if is_on(self.soft_targets):
             ours, theirs = (_logits(x) for x in (student.output, output))
@@ -158,12 +159,12 @@ class _Recorded:
     """A model as an objective calls it, which keeps the arguments and the results of the call.
 
     Attributes:
-      inputs: the model's arguments.
+      arguments: of the call.
       output: of its head.
       encoded: what the head reads.
     """
 
-    inputs: dict[str, Any]
+    arguments: dict[str, Any]
     output: Any
     encoded: Encoded
 
@@ -173,9 +174,9 @@ class _Recorded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def apply(self, variables: PyTree, *, train: bool, rngs: Any, mutable: Any, **inputs: Any) -> tuple[Any, PyTree]:
-        result, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
-        self.inputs = inputs
+    def apply(self, variables: PyTree, *, train: bool, rngs: Any, mutable: Any, **arguments: Any) -> tuple[Any, PyTree]:
+        result, changed = self._model.apply(variables, **arguments, train=train, rngs=rngs, mutable=mutable)
+        self.arguments = arguments
         self.output, self.encoded = result
         return self.output, changed
 

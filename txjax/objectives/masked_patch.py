@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import patchify
-from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.patch_masks import PatchMask, RandomMask
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
@@ -46,9 +46,6 @@ class MaskedPatch(Objective):
     models: ClassVar[str] = "MAE"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "image")
-
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         patches = jax.eval_shape(lambda image: patchify(image, model.patch), batch["image"])
         if getattr(output, "shape", None) != patches.shape:
@@ -67,7 +64,7 @@ class MaskedPatch(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
         keep = self.keep(key, batch, *(side // model.patch for side in batch["image"].shape[1:3]))
-        painted, aux = apply_model(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
+        painted, aux = apply_model(model, variables, self.inputs(model, batch) | {"keep": keep}, batch, key, train)
         self.check_output(model, painted, batch)
         hidden = jnp.ones(target.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(0.0)
         error = jnp.square(painted.astype(jnp.float32) - target).mean(-1)

@@ -10,7 +10,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
 from txjax.nn import Logits
-from txjax.objectives.base import Objective, apply_model, check_special_tokens, example_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, example_keys
+from txjax.objectives.data_checks import check_special_tokens
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
@@ -51,9 +52,6 @@ class MaskedToken(Objective):
         if self.mask_id < (data.vocab() or 0):
             check_special_tokens("objective.mask_id", [self.mask_id], data, "the id of a special token")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "tokens", "segments", "positions", "types", "languages")
-
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         check_masked(model, output, self, "its head must be MaskedTokens(); ReplacedToken() trains Electra")
         if "next_sentence" in batch and output[1] is None:
@@ -83,7 +81,7 @@ class MaskedToken(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         tokens, weights = batch["tokens"], batch["weights"]
         corrupted, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
-        inputs = self.inputs(batch) | {"tokens": corrupted}
+        inputs = self.inputs(model, batch) | {"tokens": corrupted}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, output, batch)
         logits, pair_logits = output

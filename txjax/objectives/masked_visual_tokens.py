@@ -65,7 +65,7 @@ class MaskedVisualTokens(Objective):
         if (classes := getattr(data, "classes", None)) is not None and self.classes < classes:
             raise UserError("objective.classes", f"at least {classes}, the classes of config.data", self.classes)
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
         """The model's arguments where all tokens are masked."""
         count = math.prod(self.tokenizer.grid(*batch["image"].shape[1:3]))
         return self.sequence(jnp.full((len(batch["label"]), count), self.mask_id, jnp.int32), batch["label"])

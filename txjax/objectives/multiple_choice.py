@@ -29,7 +29,7 @@ class MultipleChoice(Objective):
     models: ClassVar[str] = "Bert"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "choice_tokens", "label", "weights")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
         """The rows of all choices, [B O L] -> [B*O L]."""
         choices = {key: batch[f"choice_{key}"] for key in _ROWS if f"choice_{key}" in batch}
         return {key: x.reshape(-1, x.shape[-1]) for key, x in choices.items()}
@@ -42,7 +42,7 @@ class MultipleChoice(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         choices = batch["choice_tokens"].shape[1]
         rows = {name: jnp.repeat(batch[name], choices) for name in ("id", "weights")}
-        scores, aux = apply_model(model, variables, self.inputs(batch), rows, key, train)
+        scores, aux = apply_model(model, variables, self.inputs(model, batch), rows, key, train)
         self.check_output(model, scores, batch)
         scores = scores.astype(jnp.float32).reshape(-1, choices)
         losses, metrics = self.loss("multiple_choice", scores, batch["label"], batch["weights"], train)

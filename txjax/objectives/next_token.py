@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 
 from txjax.nn import Logits
-from txjax.objectives.base import Objective, apply_model, select_keys
+from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 
@@ -26,14 +26,11 @@ class NextToken(Objective):
     models: ClassVar[str] = "Decoder"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "source_tokens", "source_segments", "tokens", "segments", "positions")
-
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         check_logits(model, output, self)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        logits, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        logits, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, logits, batch)
         losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
         return aux.outcome(losses, metrics)

@@ -47,7 +47,7 @@ class PromptedMasks(Objective):
     models: ClassVar[str] = "SAM"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "masks", "boxes", "box_labels", "weights")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image")
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
@@ -60,7 +60,7 @@ class PromptedMasks(Objective):
             mask = jnp.zeros((*one, *(model.finer * side for side in embedded.shape[1:3])), jnp.float32)
             return model.predict(embedded, points, labels, mask)
 
-        return model.init(rngs, **self.inputs(batch), method=every_prompt)
+        return model.init(rngs, **self.inputs(model, batch), method=every_prompt)
 
     def check_model(self, model: Any, batch: Batch) -> None:
         check_members(model, self)  # the model itself is not called
@@ -94,7 +94,7 @@ class PromptedMasks(Objective):
             first = functools.partial(self.first, of_prompts, boxes=batch["boxes"])
             return interact(model, image, batch["masks"], first, click, self.has_click(of_rounds), train)
 
-        answers, aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
+        answers, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train, method=rounds)
         is_object = (batch["box_labels"] >= 0) & answers.target.any((2, 3))
         weights = is_object * batch["weights"][:, None]
         sums, count = self.terms(answers.first.logits, answers.first.ious, answers.target), 1

@@ -53,7 +53,7 @@ class ReplacedToken(MaskedToken):
             scores = jax.lax.stop_gradient(logits.take(positions).dense())
             return jax.vmap(fill)(keys, tokens, positions, chosen, scores)
 
-        inputs = self.inputs(batch) | {"tokens": masked, "replace": replace}
+        inputs = self.inputs(model, batch) | {"tokens": masked, "replace": replace}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, output, batch)
         predicted, corrupted, scores = output

@@ -10,7 +10,8 @@ from jaxtyping import Array, Bool, Float, Int
 from txjax.data import Dataset
 from txjax.nn import ObjectPredictions
 from txjax.objectives import boxes
-from txjax.objectives.base import Objective, apply_model, check_classes, select_keys
+from txjax.objectives.base import Objective, apply_model
+from txjax.objectives.data_checks import check_classes
 from txjax.objectives.losses import correct, cross_entropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
 
@@ -69,9 +70,6 @@ class SetPrediction(Objective):
     models: ClassVar[str] = "DETR"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "boxes", "box_labels", "weights")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "image", "extent")
-
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
         check_classes(model, data)
@@ -85,7 +83,7 @@ class SetPrediction(Objective):
             raise UserError("config.model", "a model of boxes, for SetPrediction", type(model).__name__, hint=hint)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        predictions, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        predictions, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, predictions, batch)
         objects, weights = Objects.of(batch), batch["weights"]
         last = jax.tree.map(lambda x: x[-1:], predictions)

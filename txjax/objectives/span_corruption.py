@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
-from txjax.objectives.base import Objective, apply_model, check_special_tokens, example_keys
+from txjax.objectives.base import Objective, apply_model, example_keys
+from txjax.objectives.data_checks import check_special_tokens
 from txjax.objectives.losses import CrossEntropy
 from txjax.objectives.next_token import check_logits
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
@@ -97,7 +98,7 @@ class SpanCorruption(Objective):
         kept = np.arange(length + 1) - cut
         return int((kept + spans).max()) + 1, int((cut + spans).max()) + 1
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
         """The beginning of the text as source and as target, of their lengths."""
         tokens, segments = batch["tokens"], (batch["weights"] > 0).astype(jnp.int32)
         source, target = (

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import jax
 
 from txjax.data import Dataset
-from txjax.objectives.base import check_classes
 from txjax.objectives.classification import SingleOutput
+from txjax.objectives.data_checks import check_classes
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn import Quantised
-from txjax.objectives.base import Objective, apply_model, select_keys
+from txjax.objectives.base import Objective, apply_model
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 ERRORS = {"squared": jnp.square, "absolute": jnp.abs}
@@ -41,16 +41,13 @@ class VQReconstruction(Objective):
     models: ClassVar[str] = "VQTokenizer"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "image")
-
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         if not isinstance(output, Quantised):
             expected = "a model with a codebook, such as VQTokenizer, for VQReconstruction"
             raise UserError("config.model", expected, type(model).__name__)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        output, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, output, batch)
         still = jax.lax.stop_gradient
         terms = {

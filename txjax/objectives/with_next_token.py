@@ -45,8 +45,8 @@ class WithNextToken(Objective):
         """The objectives by the name of their task, for evaluations."""
         return {TASK: self.task, TEXT: self.text}
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return self.task.inputs(batch)
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
+        return self.task.inputs(model, batch)
 
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
@@ -61,7 +61,7 @@ class WithNextToken(Objective):
             part.check_output(model, output[name], batch)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        outputs, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        outputs, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, outputs, batch)
         batches = {TASK: batch, TEXT: batch | _shift_tokens(batch)}
         by_part = {

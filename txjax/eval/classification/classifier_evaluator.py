@@ -31,7 +31,7 @@ class Classified(Evaluator):
         model, objective = context.model, context.objective
 
         def judge(variables: PyTree, batch: Batch) -> PyTree:
-            logits = model.apply(variables, **objective.inputs(batch), train=False).astype(jnp.float32)
+            logits = model.apply(variables, **objective.inputs(model, batch), train=False).astype(jnp.float32)
             probabilities, predicted = jax.nn.softmax(logits), logits.argmax(-1)
             wanted = jax.nn.one_hot(batch["label"], logits.shape[-1])
             return {

@@ -132,7 +132,7 @@ class Predictions(Evaluator):
         model, objective = context.model, context.objective
 
         def predictions(variables: PyTree, batch: Batch) -> PyTree:
-            output = model.apply(variables, **objective.inputs(batch), train=False)
+            output = model.apply(variables, **objective.inputs(model, batch), train=False)
             predicted = output.argmax(-1) if answer == "label" else output[:, 0]
             return {GIVEN: batch[answer], "predicted": predicted, "weights": batch["weights"]}
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
+from txjax.data.keys import MODALITIES
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective, missing_keys
@@ -45,19 +46,20 @@ def sown_features(state: PyTree, model: Any) -> Any:
     return candidates[shortest[0]]
 
 
-def inputs_needed(objective: Objective, data: Dataset) -> tuple[str, ...]:
-    """The required keys of an objective that the model's call needs, of this data set.
+def modalities_of(data: Dataset) -> tuple[str, ...]:
+    """What a model may read of this data set's examples."""
+    return tuple(name for name in MODALITIES if name in data.spec())
 
-    Raises:
-      UserError: the model reads none of them as they are.
-    """
+
+def check_inputs(model: Any, objective: Objective, data: Dataset) -> None:
+    """Raises UserError unless the objective gives the model something of the examples as it is."""
     known, shape = data.spec(), spec((), "float32")
-    shapes = {name: known.get(name, shape) for need in objective.required_keys for name in need.split(" | ")}
-    inputs = jax.eval_shape(objective.inputs, {name: spec((1, *x.shape), str(x.dtype)) for name, x in shapes.items()})
-    if not (needs := tuple(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs))):
+    keys = {*known, *(name for need in objective.required_keys for name in need.split(" | "))}
+    shapes = {name: known.get(name, shape) for name in keys}
+    batch = {name: spec((1, *x.shape), str(x.dtype)) for name, x in shapes.items()}
+    if not set(jax.eval_shape(lambda batch: objective.inputs(model, batch), batch)) & set(modalities_of(data)):
         expected = "a run whose model reads the examples as they are"
         raise UserError("eval", expected, type(objective).__name__)
-    return needs
 
 
 class Spread:
@@ -92,7 +94,7 @@ class Frozen(Evaluator):
     max_train: int | None = config_field(None, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        return (*inputs_needed(objective, self.data), "label", "weights")
+        return (*modalities_of(self.data), "label", "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         references = self.reference_set(train)
@@ -102,6 +104,7 @@ class Frozen(Evaluator):
             raise error.with_path("eval.train", "data") from None
         if needs := missing_keys(self.required_keys(objective), references.spec()):
             raise UserError("eval.train", f"examples with {', '.join(needs)}", type(references).__name__)
+        check_inputs(model, objective, self.data)
         sown_features(outline(model, objective, self.data)[1], model)
 
     def reference_set(self, train: Dataset) -> Dataset:
@@ -130,7 +133,7 @@ class Frozen(Evaluator):
         model, objective = context.model, context.objective
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
-            x = features_of(model, variables, objective.inputs(batch))
+            x = features_of(model, variables, objective.inputs(model, batch))
             return {GIVEN: batch["label"], "features": x, "weights": batch["weights"]}
 
         program = context.program(features)

@@ -38,7 +38,7 @@ class NearestNeighbours(Frozen):
 
         def correct(inputs: PyTree, batch: Batch) -> PyTree:
             variables, (references, known) = inputs
-            x = features_of(model, variables, objective.inputs(batch))
+            x = features_of(model, variables, objective.inputs(model, batch))
             strength = votes(x, references, known, classes, k, self.temperature)
             right = strength.argmax(-1) == batch["label"]
             return {GIVEN: batch["label"], "accuracy": right, "weights": batch["weights"]}

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from txjax.data import Dataset, Source
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
-from txjax.eval.features.frozen_features import features_of, inputs_needed, sown_features
+from txjax.eval.features.frozen_features import check_inputs, features_of, modalities_of, sown_features
 from txjax.eval.results import GIVEN, ID
 from txjax.objectives import Objective, check_vocab, missing_keys
 from txjax.types import Batch, PyTree, UserError
@@ -34,7 +34,7 @@ class Retrieval(Evaluator):
     translations: Dataset = dataclasses.field(kw_only=True)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        return ("id", *inputs_needed(objective, self.data), "weights")
+        return ("id", *modalities_of(self.data), "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         try:
@@ -46,6 +46,7 @@ class Retrieval(Evaluator):
             raise UserError("eval.translations", f"examples with {', '.join(missing)}", ", ".join(spec))
         check_vocab(model, self.translations, "eval.translations")
         for data in (self.data, self.translations):
+            check_inputs(model, objective, data)
             sown_features(outline(model, objective, data)[1], model)
 
     def start(self, context: Context) -> Evaluate:
@@ -57,7 +58,7 @@ class Retrieval(Evaluator):
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
             mask = batch["weights"].reshape(len(batch["weights"]), -1).max(1) > 0
-            return features_of(model, variables, objective.inputs(batch)), mask
+            return features_of(model, variables, objective.inputs(model, batch)), mask
 
         program = context.program(features)
 

@@ -116,7 +116,7 @@ class AveragePrecision(Evaluator):
         model, objective = context.model, context.objective
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
-            output = model.apply(variables, **objective.inputs(batch), train=False)
+            output = model.apply(variables, **objective.inputs(model, batch), train=False)
             return detect_objects(output, batch, stored_extent(batch))
 
         program = context.program(predict)

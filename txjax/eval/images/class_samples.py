@@ -63,7 +63,7 @@ class ClassSamples(Evaluator):
 
         def paint(variables: PyTree, batch: Batch) -> PyTree:
             shapes = {"image": jnp.zeros((len(batch["label"]), height, width, 1)), "label": batch["label"]}
-            tokens = objective.inputs(shapes)["tokens"][:, 1:]
+            tokens = objective.inputs(model, shapes)["tokens"][:, 1:]
 
             def predict(tokens: jax.Array) -> jax.Array:
                 inputs = objective.sequence(tokens, batch["label"])

@@ -40,7 +40,7 @@ class DetectedObjects(Evaluator):
             return names[label] if label < len(names) else str(label)
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
-            output = model.apply(variables, **objective.inputs(batch), train=False)
+            output = model.apply(variables, **objective.inputs(model, batch), train=False)
             return batch["image"], *detect_objects(output, batch, shown_extent(batch))
 
         program = context.program(predict)

@@ -79,7 +79,7 @@ def predict_masked(context: Context) -> Program:
         image = batch["image"]
         patches = patchify(image, model.patch)
         keep = objective.keep(jax.random.key(context.seed), batch, *(side // model.patch for side in image.shape[1:3]))
-        painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
+        painted = model.apply(variables, **objective.inputs(model, batch), keep=keep, train=False)
         if objective.target == "normalised":
             painted = unnormalise(painted, patches)
         visible = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0

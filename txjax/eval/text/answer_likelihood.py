@@ -48,7 +48,7 @@ class AnswerLikelihood(Evaluator):
         model, objective = context.model, self.objective
 
         def columns(variables: PyTree, batch: Batch) -> PyTree:
-            logits = model.apply(variables, **objective.inputs(batch), train=False)
+            logits = model.apply(variables, **objective.inputs(model, batch), train=False)
             nats, right = Logits.of(logits).reduce(_nats_and_hits, batch["targets"], chunk=objective.loss.chunk)
             answers = (batch["weights"] > 0).any(1)
             return by_answer(nats, right, batch["weights"]) | {"weights": answers, GIVEN: content(batch)}

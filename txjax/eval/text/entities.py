@@ -49,7 +49,7 @@ class Entities(Evaluator):
         model, objective = context.model, context.objective
 
         def predictions(variables: PyTree, batch: Batch) -> PyTree:
-            logits = model.apply(variables, **objective.inputs(batch), train=False)
+            logits = model.apply(variables, **objective.inputs(model, batch), train=False)
             return batch["targets"], logits[..., : len(names)].argmax(-1), batch["weights"]
 
         program = context.program(predictions, len(names))

@@ -58,7 +58,7 @@ class ExtractedAnswers(Evaluator):
         source = context.source
 
         def spans(variables: PyTree, batch: Batch) -> PyTree:
-            logits = model.apply(variables, **objective.inputs(batch), train=False).astype(jnp.float32)
+            logits = model.apply(variables, **objective.inputs(model, batch), train=False).astype(jnp.float32)
             span, score = best_in_context(logits, batch["context"] > 0, self.longest)
             return batch["id"], batch["segments"].any(1), span, score, logits[:, :, 0].sum(1)
 

@@ -112,11 +112,11 @@ class Prompted(Evaluator):
 class _Rows(NextToken):
     """The next tokens in the rows of all choices, [B O L] -> [B*O L], each with the source of its example."""
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
+    def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
         rows = {key: _flat(batch[f"choice_{key}"]) for key in ("tokens", "segments")}
         sources = select_keys(batch, "source_tokens", "source_segments")
         choices = batch["choice_tokens"].shape[1]
-        return super().inputs(rows | {key: jnp.repeat(x, choices, axis=0) for key, x in sources.items()})
+        return super().inputs(model, rows | {key: jnp.repeat(x, choices, axis=0) for key, x in sources.items()})
 
 
 def answer_likelihoods(
@@ -131,7 +131,7 @@ def answer_likelihoods(
     """
     count, choices, _ = batch["choice_tokens"].shape
     tokens, types = _flat(batch["choice_tokens"]), _flat(batch["choice_types"])
-    logits = Logits.of(model.apply(variables, **_Rows().inputs(batch), train=False))
+    logits = Logits.of(model.apply(variables, **_Rows().inputs(model, batch), train=False))
     last = _flat(batch["choice_segments"]).sum(1, keepdims=True) - longest + jnp.arange(longest)[None]
     at = jnp.maximum(last, 1)  # the token at 0 has no prediction
     inside = (jnp.take_along_axis(types, at, 1) > 0) & (last > 0)

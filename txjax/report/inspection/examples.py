@@ -87,7 +87,7 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
             label = int(batch["label"].ravel()[0]) if "label" in batch else -1
             if label >= 0:
                 title += f" (label {names[label] if names else label})"
-            arguments = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
+            arguments = objective.inputs(model, {name: jnp.asarray(x) for name, x in batch.items()})
             inputs = {name: np.asarray(x) for name, x in arguments.items()}
             image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else None
             yield Example(title, inputs, image, tokenizers)
