@@ -17,6 +17,7 @@ from txjax.data.tfds.feature_values import Where
 from txjax.types import UserError
 
 logger = logging.getLogger("txjax")
+MEMORY = 256 << 20  # bytes of decoded samples; a recording that fits into its share of them is decoded once
 FILE_NAME = "{}/filename"  # the feature with the name of a recording's file, by TFDS's custom
 
 
@@ -69,6 +70,12 @@ class Recordings:
         )
         self._waveforms = self._resampled(rates, {"bits": stored_bits, "feature": feature, "split": where[1]})
         self.faults = self._known_faults() | index.faults
+        self._kept: dict[int, np.ndarray] = {}
+        self._largest = MEMORY // max(1, len(self))  # bytes of a recording that is kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For worker processes, each of which keeps its own decoded recordings."""
+        return vars(self) | {"_kept": {}}
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -79,11 +86,16 @@ class Recordings:
         Raises:
           UnusableAudio: it cannot be decoded or is beyond the bounds of usable audio.
         """
+        if (kept := self._kept.get(number)) is not None:
+            return kept
         if self._waveforms is not None and number in self._waveforms.loudness:
-            return self._waveforms.read(number)
-        samples = self._decode(number)
-        if fault := self._checks.fault_of(Loudness.measure(samples)):
-            raise UnusableAudio(fault)
+            samples = self._waveforms.read(number)
+        else:
+            samples = self._decode(number)
+            if fault := self._checks.fault_of(Loudness.measure(samples)):
+                raise UnusableAudio(fault)
+        if samples.nbytes <= self._largest:
+            self._kept[number] = samples
         return samples
 
     def place(self, number: int) -> str:
