@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from txjax.data import AudioChecks, LabelledAudio, Speed, Utterances, train_batches
+from txjax.data import AudioChecks, Speed, Utterances, train_batches
 from txjax.types import UserError
 
 from helpers.audio_set import file, noise, write_folder
@@ -109,17 +109,6 @@ def test_records_that_are_too_long(tmp_path, caplog):
     assert "2 of 3 records are longer than samples = 901, 4 symbols (data.length) and are left out" in caplog.text
     with pytest.raises(UserError, match=r"data: expected at least one usable record"):
         Utterances(**fields, samples=899, too_long="drop").open()
-
-
-def test_a_long_recording_with_a_class_may_be_cut(tmp_path, caplog):
-    files = {"a.wav": file(noise(1000))}
-    rows = [{"audio": "a.wav", "label": "x"}]
-    data_dir = write_folder(tmp_path, files, {"train": rows, "test": rows})
-    data = LabelledAudio("txjax_audio", data_dir=data_dir, rate=8000, samples=900, too_long="cut")
-    with caplog.at_level(logging.WARNING, "txjax"):
-        example = data.open().example(0, 0, np.random.default_rng(0))
-    np.testing.assert_array_equal(example["audio"], noise(1000)[:900])
-    assert example["audio_length"] == 900 and "1 of 1 records are longer than samples = 900 and lose" in caplog.text
 
 
 def test_a_rate_that_is_not_the_stated_one(tmp_path):

@@ -6,6 +6,7 @@ from txjax.data.audio.labelled_audio import LabelledAudio
 from txjax.data.audio.speed import Speed
 from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalization
 from txjax.data.audio.utterances import Utterances
+from txjax.data.audio.waveform_mixing import WaveformMixup
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images.detections import Detections
 from txjax.data.images.geometric import (
@@ -119,6 +120,7 @@ __all__ = [
     "Transform",
     "Unigram",
     "Utterances",
+    "WaveformMixup",
     "WordPiece",
     "eval_batches",
     "fingerprint",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float32, Int64
 
 from txjax.data.audio.audio_data import AudioData
 from txjax.data.audio.audio_files import UnusableAudio
@@ -84,8 +84,8 @@ class AudioSource(Bucketed):
         plans = [self.plan(index, example_rng(seed, epoch, index)) for index, epoch in shown]
         return (np.array([self.size(plan) for plan in plans], np.int64),)
 
-    def audio(self, plan: Plan) -> Example | None:
-        """The keys of the audio of an example; None if one of its recordings turns out to be unusable.
+    def waveform(self, plan: Plan) -> Float32[np.ndarray, "T"] | None:
+        """The samples of an example, `size(plan)`; None if one of its recordings turns out to be unusable.
 
         Raises:
           UserError: it is unusable, and such records are refused; it names the record.
@@ -97,7 +97,10 @@ class AudioSource(Bucketed):
             except UnusableAudio as error:
                 self._usable.leave_out(number, str(error))
                 return None
-        samples = self._speed.apply(np.concatenate(parts), plan.factor)[: self._data.samples]
+        return self._speed.apply(np.concatenate(parts), plan.factor)[: self._data.samples]
+
+    def audio_keys(self, samples: Float32[np.ndarray, "T"]) -> Example:
+        """The keys `audio` and `audio_length` of an example."""
         padded = np.pad(samples, (0, self._data.samples - len(samples)))
         return {"audio": padded, "audio_length": np.array(len(samples), np.int32)}
 

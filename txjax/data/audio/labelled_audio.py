@@ -9,6 +9,7 @@ import numpy as np
 
 from txjax.data.audio.audio_data import AudioData
 from txjax.data.audio.audio_source import AudioSource
+from txjax.data.audio.waveform_mixing import WaveformMixup
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import ComputedLabel
@@ -21,22 +22,26 @@ class LabelledAudio(AudioData):
     """Recordings with a class label.
 
     An example: audio float32 [T] and audio_length int32 [], see `AudioData`; label int32 []; weights float32 [], 1, or
-    0 if the set has no label (-1) or the recording is left out.
+    0 if the set has no label (-1) or the recording is left out. With `mix` also other_label int32 [] and mix
+    float32 [], the share of `label`.
 
     Attributes:
       classes: the number of classes. If None, the set's.
       label_feature: the name of the set's label feature.
       label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
+      mix: mixes a second example into the recording, for training only. If None, recordings are not mixed.
       too_long: as in `AudioData`, or "cut" (a recording loses its last samples, with a count in the log).
     """
 
     classes: int | None = config_field(None, at_least=1)
     label_feature: str = describing_field("label")
     label: ComputedLabel | None = describing_field(None)
+    mix: WaveformMixup | None = None
     too_long: str = config_field("refuse", choices=("cut", "drop", "refuse"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        return super().spec() | {"label": spec((), "int32")}
+        mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}
+        return super().spec() | {"label": spec((), "int32")} | mixed
 
     def check(self) -> None:
         super().check()
@@ -63,6 +68,7 @@ class LabelledAudioSource(AudioSource):
 
     def __init__(self, data: LabelledAudio):
         super().__init__(data)
+        self._labelled = data
         feature = data.label_feature if data.label is None else data.label.feature
         label_of = int if data.label is None else data.label.function(records.features(data.name, data.data_dir))
         values = read_values(data.where, feature)
@@ -84,8 +90,20 @@ class LabelledAudioSource(AudioSource):
             raise error.with_hint(f"in {self._recordings.place(number)}") from None
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        audio = self.audio(self.plan(index, rng))
-        if audio is None:
+        samples, label, mix = self.waveform(self.plan(index, rng)), self._labels[index], self._labelled.mix
+        if samples is None:
             return self.empty()
-        label = self._labels[index]
-        return audio | {"label": np.asarray(label), "weights": np.array(label >= 0, np.float32)}
+        if mix is None:
+            weight = np.array(label >= 0, np.float32)
+            return self.audio_keys(samples) | {"label": np.asarray(label), "weights": weight}
+        number = int(rng.integers(len(self)))
+        other, other_label = self.waveform(self.plan(number, rng)), self._labels[number]
+        if other is None:
+            return self.empty()
+        mixed, share = mix(samples, other, rng)
+        return self.audio_keys(mixed) | {
+            "label": np.asarray(label),
+            "other_label": np.asarray(other_label),
+            "mix": np.array(share, np.float32),
+            "weights": np.array(label >= 0 and other_label >= 0, np.float32),
+        }

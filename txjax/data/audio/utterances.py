@@ -111,8 +111,8 @@ class UtteranceSource(AudioSource):
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         plan = self.plan(index, rng)
-        audio = self.audio(plan)
-        return self.empty() if audio is None else audio | self._symbols(plan)
+        samples = self.waveform(plan)
+        return self.empty() if samples is None else self.audio_keys(samples) | self._symbols(plan)
 
     def limits(self) -> str:
         return f"{super().limits()}, {self._utterances.most_symbols()} symbols (data.length)"
