@@ -1,0 +1,1 @@
+"""Audio: from waveforms to features, and the augmentations of both."""
