@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 IMPOSSIBLE = -1e30  # a logarithm of 0 that stays finite when it is added up over all frames in float32
 
-Visit = Callable[[Float[Array, "B S"], Float[Array, "3 B S"]], tuple[Float[Array, "B S"], jax.Array | None]]
+Visit = Callable[[Float[Array, "B S"], Float[Array, "3 B S"]], tuple[Float[Array, "B S"], Any]]
 
 
 def text_fits(frames: Int[Array, "B"], symbols: Int[Array, "B U"], lengths: Int[Array, "B"]) -> Bool[Array, "B"]:
@@ -75,7 +76,7 @@ class CTCTrellis:
         may_jump = jnp.pad(interleave(jnp.zeros_like(differs), differs), ((0, 0), (0, 1)))
         return CTCTrellis(of_states, jnp.where(may_jump, 0.0, IMPOSSIBLE).astype(dtype), frames, lengths)
 
-    def scan(self, visit: Visit) -> tuple[Float[Array, "B S"], jax.Array | None]:
+    def scan(self, visit: Visit) -> tuple[Float[Array, "B S"], Any]:
         """The scores of all states after the last frame that counts, and what `visit` returns in each frame.
 
         Args:
@@ -84,7 +85,7 @@ class CTCTrellis:
         """
         states = self.jumps.shape[1]
 
-        def step(scores: Float[Array, "B S"], frame: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array | None]:
+        def step(scores: Float[Array, "B S"], frame: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, Any]:
             log_probs, number = frame
             padded = jnp.pad(scores, ((0, 0), (2, 0)), constant_values=IMPOSSIBLE)
             sources = jnp.stack([scores, padded[:, 1 : 1 + states], padded[:, :states] + self.jumps])
