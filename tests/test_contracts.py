@@ -19,8 +19,8 @@ import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.cards import CLASSES, VOCAB, cards
 from txjax.models.model import Model
-from txjax.models.sub_transformer import SubTransformer
 from txjax.models.text.bert.bert import Bert
+from txjax.models.transformer import SubTransformer
 from txjax.objectives import Classification, MaskedToken, MultiTask, NextToken, Objective, missing_keys
 from txjax.tree import walk
 from txjax.types import UserError

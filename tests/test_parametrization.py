@@ -12,6 +12,8 @@ import pytest
 from txjax import config, sharding
 from txjax.axes import Axes
 from txjax.axes import axes_of as parameter_axes
+from txjax.checks import Checks
+from txjax.eval.resolution import resolve
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.mae import MAE
@@ -215,11 +217,11 @@ def test_branches_are_multiplied() -> None:
     def block(scaling: Scaling) -> PreNorm:
         drawn: dict[str, Any] = dict(kernel_init=KernelInit(scaling=scaling))
         attention, norm = Attention(heads=2, **drawn), LayerNorm()
-        return PreNorm(attention=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
+        return PreNorm(mixer=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
 
     x = numbers(2, 3, 8)
     params = variables(block(Scaling()), x, LayerContext())
-    params["params"]["attention"]["out"] = jax.tree.map(np.zeros_like, params["params"]["attention"]["out"])
+    params["params"]["mixer"]["out"] = jax.tree.map(np.zeros_like, params["params"]["mixer"]["out"])
     whole, half = (call(block(m).apply, params, x, LayerContext()) for m in (Scaling(), Scaling(depth=4.0, alpha=0.5)))
     assert np.abs(whole - x).max() > 0.1
     np.testing.assert_allclose(half - x, (whole - x) / 2, rtol=1e-4, atol=1e-6)
@@ -242,7 +244,7 @@ def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monke
     monkeypatch.chdir(root)
 
     def program(parametrized: bool) -> list[str]:
-        experiment = config.load(path, ["--config.mesh.data=1"])
+        experiment = resolve(config.load(path, ["--config.mesh.data=1"]), Checks())
         model = experiment.model
         base = BASES[path] or MuP(base_width=model.width, base_head_size=model.width // model.heads)
         if parametrized:

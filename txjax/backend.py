@@ -102,13 +102,13 @@ def jit_once(function: Any, numbers: int, **options: Any) -> Any:
 
 
 def unroll(depth: int) -> int:
-    """The default number of layers, of `depth`, in one turn of the loop: see `cpu.unroll`."""
-    return cpu.unroll(depth) if platform() == "cpu" else 1
+    """The default number of layers, of `depth`, in one turn of the loop: on a CPU, all of up to `cpu.UNROLLED`."""
+    return depth if platform() == "cpu" and depth <= cpu.UNROLLED else 1
 
 
 def unstacks(depth: int) -> bool:
-    """Whether decoding with `depth` layers takes their parameters apart first: see `cpu.unstacks`."""
-    return platform() == "cpu" and cpu.unstacks(depth)
+    """Whether decoding with `depth` layers takes their parameters apart first: on a CPU, up to `cpu.UNSTACKED`."""
+    return platform() == "cpu" and depth <= cpu.UNSTACKED
 
 
 def need_host_memory(field: str) -> None:

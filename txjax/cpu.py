@@ -9,8 +9,12 @@ import os
 import sys
 
 MANY = 6_000_000  # random numbers, from which level 1 saves the second that it takes longer to compile
-UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
-UNSTACKED = 48  # layers in decoding: so many compile in 16 s, twelve in 5 s
+# Up to so many layers are one turn of a loop, since each turn copies what the backward pass needs; beyond, compiling
+# takes longer than the steps save.
+UNROLLED = 12
+# Up to so many layers are taken apart before decoding, since a loop copies their parameters for every token; so many
+# compile in 16 s, twelve in 5 s.
+UNSTACKED = 48
 
 
 @functools.cache
@@ -65,13 +69,3 @@ def options_once(numbers: int) -> dict[str, int]:
       numbers: random numbers that it draws; above `MANY`, the first level of optimisation is worth it.
     """
     return {"xla_backend_optimization_level": int(numbers > MANY)}
-
-
-def unroll(depth: int) -> int:
-    """The layers, of `depth`, in one turn of a loop: each turn copies what the backward pass needs on a CPU."""
-    return depth if depth <= UNROLLED else 1
-
-
-def unstacks(depth: int) -> bool:
-    """Whether decoding takes the parameters of `depth` layers apart first; a loop copies them for every token."""
-    return depth <= UNSTACKED

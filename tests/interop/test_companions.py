@@ -10,7 +10,18 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.data import Bytes, Completions, Images, LabelledText, NextTokenWindows, TokenizerFolder
+from txjax.data import (
+    Bytes,
+    CenterCrop,
+    Channels,
+    Completions,
+    Images,
+    LabelledText,
+    NextTokenWindows,
+    Resize,
+    Stretch,
+    TokenizerFolder,
+)
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.image_reading import image_fields
 from txjax.models.text.bert import Bert
@@ -139,6 +150,20 @@ def test_keys_of_another_family_are_not_written(tmp_path):
     files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path, {"config.json": kept})
     assert files["config.json"]["model_type"] == "gpt2" and "qkv_bias" not in files["config.json"]
     assert files["config.json"]["bos_token_id"] == 3
+
+
+@pytest.mark.parametrize(
+    ("entries", "transforms"),
+    [
+        ({"size": 28, "crop_pct": 0.875}, (Resize(32), CenterCrop(28))),
+        ({"size": {"shortest_edge": 384}, "crop_pct": 0.875}, (Stretch(384),)),
+        ({"size": {"shortest_edge": 384}, "crop_pct": 0.75, "crop_size": 352}, (Resize(512), CenterCrop(352))),
+    ],
+)
+def test_the_file_and_not_the_processors_name_says_what_is_cropped(tmp_path, entries, transforms):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(entries))
+    assert image_fields(tmp_path)["transforms"] == (*transforms, Channels(3))
 
 
 @pytest.mark.slow

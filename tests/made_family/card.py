@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System, look_up
+from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.multimodal.matcher.matcher import Glimpses, Matcher
+from txjax.models.published_sizes import look_up
 from txjax.models.text.bert.bert import Bert
 from txjax.nn import Learned, StartEnd, TokenClasses
 from txjax.types import spec

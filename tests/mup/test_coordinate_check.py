@@ -160,7 +160,7 @@ class Convolutional(Model, kw_only=True):
             taps = jnp.stack([x, jnp.roll(x, 1, 1)], -2)
             mix = Linear((self.width,), ("width",), ("taps", "embed"), **drawn, name=f"mix_{i}")
             x = x + nn.gelu(mix(taps))
-        return self.read(Encoded(x, segments, embed.embedding), Untied(), train)
+        return self.apply_head(Encoded(x, segments, embed.embedding), Untied(), train)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from test_stack import parts
 
 from txjax import sharding
-from txjax.nn import BatchNorm, FrozenBatchNorm, LayerContext, PreNorm, Stack, microbatch_of
+from txjax.nn import BatchNorm, FrozenBatchNorm, GroupNorm, LayerContext, PreNorm, Stack, microbatch_of
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -91,3 +91,36 @@ def test_a_pipeline_refuses_model_state() -> None:
         pytest.raises(UserError, match=r"mesh.pipeline: expected 1 for blocks with state \(batch_stats\), got 2"),
     ):
         stack.apply(made, x, LayerContext())
+
+
+@pytest.mark.parametrize("group", [None, 4])
+def test_padding_is_never_read(group: int | None) -> None:
+    """More padding, whatever is in it, changes neither the outputs nor the averages; all positions count as without."""
+    mask = np.arange(3)[None, :, None] < np.asarray([3, 1, 2, 3, 2, 3, 1, 1])[:, None, None]
+    norm = BatchNorm(group=group)
+    made = variables(norm, X, False)
+    longer, more = np.concatenate([X, 100 + X], 1), np.concatenate([mask, np.zeros_like(mask)], 1)
+    results = [
+        call(norm.apply, made, x, True, mask=where, mutable=["batch_stats"]) for x, where in ((X, mask), (longer, more))
+    ]
+    (short, short_state), (long, long_state) = results
+    where = np.broadcast_to(mask, X.shape[:-1])
+    np.testing.assert_allclose(long[:, :3][where], short[where], rtol=1e-5, atol=1e-6)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), long_state, short_state)
+    if group is None:
+        wanted = (X - X[where].mean(0)) / np.sqrt(X[where].var(0) + 1e-5) * made["params"]["scale"]
+        np.testing.assert_allclose(short[where], (wanted + made["params"]["bias"])[where], rtol=1e-4, atol=1e-5)
+        wanted = 0.9 * made["batch_stats"]["var"] + 0.1 * X[where].var(0, ddof=1)
+        np.testing.assert_allclose(short_state["batch_stats"]["var"], wanted, rtol=1e-5)
+    whole = call(norm.apply, made, X, True, mask=np.ones_like(mask), mutable=["batch_stats"])
+    plain = call(norm.apply, made, X, True, mutable=["batch_stats"])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), whole, plain)
+
+
+def test_group_norm_reads_no_padding() -> None:
+    norm, mask = GroupNorm(groups=1), np.arange(3)[None, :, None] < np.asarray([3, 1, 2, 3, 2, 3, 1, 1])[:, None, None]
+    made = variables(norm, X)
+    got = call(norm.apply, made, X, mask=mask)
+    for i in range(len(X)):
+        alone = X[i : i + 1, : mask[i].sum()]
+        np.testing.assert_allclose(got[i : i + 1, : mask[i].sum()], call(norm.apply, made, alone), rtol=1e-4, atol=1e-5)

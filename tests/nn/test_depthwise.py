@@ -110,3 +110,28 @@ def test_meshes_change_neither_outputs_nor_gradients(mesh: sharding.Mesh, size: 
         got = program(params, split)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), got, want)
     assert not re.search(r"f32\[8,\d+,\d+,8\]\S* all-gather", program.as_text())
+
+
+@pytest.mark.parametrize("fields", [{}, {"strides": (2,)}, {"padding": "CAUSAL", "dilation": (2,)}, {"padding": (2,)}])
+def test_a_sequence_is_an_image_of_one_row(fields: dict[str, Any]) -> None:
+    """On a CPU, where XLA's convolution in one dimension is slow: the same values, gradients and operations."""
+    x, channels = jnp.asarray(numbers(2, 11, CHANNELS)), CHANNELS
+    conv = Conv((channels,), size=(5,), groups=channels, **fields)
+    params = variables(conv, x)
+    strides, dilation = fields.get("strides", (1,)), fields.get("dilation", (1,))
+    padding = {"CAUSAL": [(8, 0)], (2,): [(2, 2)]}.get(fields.get("padding"), "SAME")
+
+    def mine(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        return conv.apply({"params": {**params["params"], "kernel": kernel}}, x)
+
+    def wanted(x: jax.Array, kernel: jax.Array) -> jax.Array:
+        y = jax.lax.conv_general_dilated(
+            x, kernel, strides, padding, None, dilation, ("NXC", "XIO", "NXC"), feature_group_count=channels
+        )
+        return y + params["params"]["bias"][None, None]
+
+    kernel = params["params"]["kernel"]
+    program = jax.jit(both_ways(mine)).lower(x, kernel)
+    assert "convolution" not in program.as_text()
+    for found, exact in zip(program.compile()(x, kernel), jax.jit(both_ways(wanted))(x, kernel), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)

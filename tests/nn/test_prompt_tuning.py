@@ -11,10 +11,10 @@ from jax.nn import softmax
 
 from txjax.axes import axes_of
 from txjax.decoding.generator import Cached
-from txjax.models.sub_transformer import TransformerStack
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.decoder.decoder import gpt
 from txjax.models.text.encoder_decoder.encoder_decoder import t5
+from txjax.models.transformer_stack import TransformerStack
 from txjax.nn import (
     Alibi,
     Attention,

@@ -2,8 +2,8 @@
 
 from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
-from txjax.models.sub_transformer import TransformerStack
 from txjax.models.transformer import Transformer
+from txjax.models.transformer_stack import TransformerStack
 from txjax.models.vision.vit.vit import ClassToken
 
 __all__ = [

@@ -4,15 +4,11 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import jax
 
 from txjax.models.model import Model
 from txjax.nn import Classes, Head, Heads, MeanTokens, StartEnd, Tied, TokenClasses
-from txjax.types import UserError, near_misses
-
-T = TypeVar("T")
 
 VOCAB = 13  # tokens of the contracts' texts, whose images have 4 x 4 pixels of one channel
 CLASSES = 3  # of the contracts' labels
@@ -135,13 +131,6 @@ class Card:
     examples: tuple[Example, ...] = ()
     presets: tuple[Preset, ...] = ()
     systems: tuple[System, ...] = ()
-
-
-def look_up(size: str, sizes: Mapping[str, T]) -> T:
-    """What a table of sizes has for one. Raises UserError for a size that it lacks."""
-    if size not in sizes:
-        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
-    return sizes[size]
 
 
 def cards() -> dict[str, Card]:

@@ -1,8 +1,6 @@
 """The base of hierarchical models of images: stages, each with fewer and wider tokens than the one before."""
 
 import dataclasses
-import itertools
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -11,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.models.layer_templates import LayerTemplates
-from txjax.models.sub_transformer import SubTransformer
+from txjax.models.transformer import SubTransformer
 from txjax.nn import (
     Downsampling,
     Encoded,
@@ -27,7 +25,7 @@ from txjax.nn import (
 )
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -169,10 +167,3 @@ class Hierarchical(LayerTemplates, kw_only=True):
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a model of several stages", got)
         return scaling
-
-
-def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:
-    """The stages of a published size. Raises UserError for an unknown one."""
-    if size not in sizes:
-        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
-    return tuple(itertools.starmap(Stage, zip(*sizes[size], strict=True)))

@@ -12,11 +12,11 @@ from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, Kernel
 from txjax.nn.adapters import Adapter
 from txjax.nn.adapters.interceptor import adapter_applied
 from txjax.nn.layers.stored_kernels import storing
-from txjax.nn.parameters.active_adapter import check_adapted
+from txjax.nn.parameters.active_adapter import check_adapted, check_inner_models
 from txjax.nn.parameters.quantized_kernels import QuantizedKernels
 from txjax.parametrization import Parametrization, Scaling, Standard
-from txjax.tree import config_fields, walk
-from txjax.types import Batch, UserError, config_field, flat_paths
+from txjax.tree import config_fields
+from txjax.types import Batch, config_field, flat_paths
 
 
 class Model(nn.Module, kw_only=True):
@@ -53,11 +53,7 @@ class Model(nn.Module, kw_only=True):
         Raises:
           UserError: an adapter or a storage that matches no module, or one of a model inside this one.
         """
-        for path, node in walk(self, "config.model"):
-            for field in ("adapter", "storage") if node is not self and isinstance(node, Model) else ():
-                if (value := getattr(node, field)) is not None:
-                    hint = f"set config.model.{field}: its `paths` choose parts of all models inside"
-                    raise UserError(f"{path}.{field}", "None", type(value).__name__, hint=hint)
+        check_inner_models(self)
         begin_call()
         with adapter_applied(self.adapter) as offered, storing(self.storage):
             output = super().init_with_output(*args, **kwargs)
@@ -127,6 +123,5 @@ class Model(nn.Module, kw_only=True):
 
 def models_inside(model: Model) -> Iterator[tuple[str, Model]]:
     """The models among a model's fields, by the name that their parameters are under."""
-    for field in config_fields(model):
-        if isinstance(inner := getattr(model, field.name), Model):
-            yield field.name, inner
+    values = ((field.name, getattr(model, field.name)) for field in config_fields(model))
+    return ((name, value) for name, value in values if isinstance(value, Model))

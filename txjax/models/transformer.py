@@ -1,8 +1,7 @@
-"""The base of models of one stack of layers."""
+"""The base of models of one stack of layers, and of such stacks inside a model."""
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -20,10 +19,11 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
+from txjax.nn.attention.layer_context import SHARED
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
 from txjax.sharding import constrain
-from txjax.types import PyTree, UserError, config_field, near_misses
+from txjax.types import PyTree, UserError, config_field
 
 
 class Transformer(LayerTemplates, kw_only=True):
@@ -64,7 +64,8 @@ class Transformer(LayerTemplates, kw_only=True):
         drop = nn.Dropout(self.dropout, deterministic=not inputs.train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
         relative = None if relative is None else drop(relative)
-        return x, inputs.context(bias=bias, rotation=rotation, relative=relative)
+        shared = {name: getattr(inputs, name) for name in SHARED}
+        return x, LayerContext(bias=bias, rotation=rotation, relative=relative, **shared)
 
     @nn.nowrap
     def built_stack(self) -> Stack:
@@ -83,7 +84,7 @@ class Transformer(LayerTemplates, kw_only=True):
     @nn.nowrap
     def takes_prompts(self) -> bool:
         """Whether an adapter's tokens may be before those of the stream."""
-        return self.block.takes_prompts and all(mixer.takes_prompts for mixer in self.attentions())
+        return self.block.takes_prompts and all(mixer.takes_prompts for mixer in self.mixers())
 
     @nn.nowrap
     def cross_attention(self) -> CrossAttention | None:
@@ -92,7 +93,7 @@ class Transformer(LayerTemplates, kw_only=True):
 
     @nn.nowrap
     def blocks(self) -> Block | tuple[Block, ...]:
-        """The blocks that the stack repeats, with the fields that the model sets: one, or one for each attention."""
+        """The blocks that the stack repeats, with the fields that the model sets: one, or one for each mixer."""
         cross = self.cross_attention()
         scaling = self.layer_scaling()
         if scaling.alpha and not self.block.final_norm:
@@ -103,48 +104,60 @@ class Transformer(LayerTemplates, kw_only=True):
         residual_scale = self.initial.residual_scale(branches * round(self.depth / scaling.depth))
         kernel_init = KernelInit(self.initial, scaling, residual_scale)
 
-        def mixer(template: Mixer, where: str) -> Mixer:
+        def with_heads(template: Mixer, where: str) -> Mixer:
             return set_model_fields(template, where, heads=self.heads, kv_heads=self.kv_heads, kernel_init=kernel_init)
 
         blocks = [
             set_model_fields(
                 self.block,
                 "config.model.block",
-                attention=mixer(attention, "config.model.attention"),
-                cross=None if cross is None else mixer(cross, "config.model.cross"),
+                mixer=with_heads(template, "config.model.mixer").clone(name=template.branch_name),
+                cross=None if cross is None else with_heads(cross, "config.model.cross"),
                 mlp=set_model_fields(self.mlp, "config.model.mlp", kernel_init=kernel_init),
                 norm=self.norm.clone(parent=None, name=None),
                 dropout=self.dropout,
                 scaling=scaling,
             )
-            for attention in self.attentions()
+            for template in self.mixers()
         ]
         return blocks[0] if len(blocks) == 1 else tuple(blocks)
 
     @property
     def only_attention(self) -> Attention:
         """The attention of all layers. Raises UserError if there are several, or another mixer."""
-        if not isinstance(self.attention, Attention):
-            got = ", ".join(type(mixer).__name__ for mixer in self.attentions())
-            raise UserError("config.model.attention", "one Attention, the same in all layers", got)
-        return self.attention
+        if not isinstance(self.mixer, Attention):
+            got = ", ".join(type(mixer).__name__ for mixer in self.mixers())
+            raise UserError("config.model.mixer", "one Attention, the same in all layers", got)
+        return self.mixer
 
     @nn.nowrap
     def head_size(self) -> int:
         """The size K of a head. Raises UserError if `heads` doesn't divide the width, or attentions differ in it."""
-        sizes = {head_size(self.width, self.heads, getattr(a, "head_size", None)) for a in self.attentions()}
+        sizes = {head_size(self.width, self.heads, getattr(mixer, "head_size", None)) for mixer in self.mixers()}
         if len(sizes) > 1:
-            raise UserError("config.model.attention", "attentions of one head_size", sorted(sizes))
+            raise UserError("config.model.mixer", "attentions of one head_size", sorted(sizes))
         return sizes.pop()
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
-        """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         return self.parametrization.scaling(self.width, self.head_size(), self.depth)
 
 
-def sized(size: str, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
-    """Width, depth and heads of a published size. Raises UserError for an unknown one."""
-    if size not in sizes:
-        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
-    return dict(zip(("width", "depth", "heads"), sizes[size], strict=True))
+class SubTransformer(Transformer, kw_only=True):
+    """Base of Transformers inside a model.
+
+    Attributes:
+      cross: the template of attention to a memory. If None, the blocks have none.
+      whole: the scaling of the model, by which this one scales too. If None, its own sizes'.
+    """
+
+    cross: CrossAttention | None = None
+    whole: Scaling | None = None
+
+    @nn.nowrap
+    def cross_attention(self) -> CrossAttention | None:
+        return self.cross
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        return self.whole or super().scaling()

@@ -25,13 +25,23 @@ from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck, SqueezeExcite
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.conv.patch import patchify, unpatchify
 from txjax.nn.heads.batch_normed import BatchNormed
-from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
+from txjax.nn.heads.class_heads import (
+    Classes,
+    FirstToken,
+    LastToken,
+    MeanTokens,
+    NormedPool,
+    Pool,
+    Pooled,
+    Pooler,
+    StartEnd,
+    TokenClasses,
+)
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.mask_schedule import MASK_SCHEDULES
 from txjax.nn.heads.object_boxes import ObjectBoxes, ObjectPredictions
 from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
-from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, NormedPool, Pool, Pooler
 from txjax.nn.heads.replaced_tokens import ReplacedTokens
 from txjax.nn.heads.several_heads import Heads
 from txjax.nn.heads.teacher import Teacher
@@ -48,13 +58,21 @@ from txjax.nn.heads.vocab_heads import (
 from txjax.nn.kernels.attention_dispatch import dot_product_attention
 from txjax.nn.kernels.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.kernels.mask import Mask
-from txjax.nn.layers.batch_norm import BatchNorm, FrozenBatchNorm, microbatch_of
 from txjax.nn.layers.codebook import CODE_SIZE, Codebook, Quantised
 from txjax.nn.layers.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.layers.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.layers.linear import Linear, align, parameter, project
 from txjax.nn.layers.mlp import ACTIVATIONS, MLP, GatedMLP
-from txjax.nn.layers.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
+from txjax.nn.layers.norms import (
+    BatchNorm,
+    FrozenBatchNorm,
+    GroupNorm,
+    GroupNormRelu,
+    LayerNorm,
+    Norm,
+    RMSNorm,
+    microbatch_of,
+)
 from txjax.nn.layers.quantize import Quantize, quantized
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.parameters.init import GPT2, Init, KernelInit, Normal, Xavier, set_model_fields
@@ -75,13 +93,14 @@ from txjax.nn.positions.positions import (
     padded_image,
 )
 from txjax.nn.positions.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
-from txjax.nn.stack.block import Block, PostNorm, PreNorm
+from txjax.nn.stack.block import Block
 from txjax.nn.stack.layer_kinds import unstacked
 from txjax.nn.stack.periodic_stack import Period, PeriodicStack
 from txjax.nn.stack.residual_units import (
-    PostActivation,
+    PostNorm,
     PostNormAttention,
     PreActivation,
+    PreNorm,
     PreNormWithoutFinal,
     SingleBranch,
 )

@@ -1,6 +1,6 @@
 """Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
-from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, model_inputs, select_keys
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.ctc import CTC, ctc_loss
 from txjax.objectives.data_checks import check_vocab, languages_of
@@ -51,6 +51,7 @@ __all__ = [
     "cross_entropy",
     "ctc_loss",
     "example_keys",
+    "model_inputs",
     "select_keys",
     "apply_model",
     "check_vocab",

@@ -17,7 +17,8 @@ log = logging.getLogger("txjax")
 PREPROCESSOR = "preprocessor_config.json"
 BICUBIC = 3  # the number of Pillow's filter
 _FILTERS = {0: "nearest", 1: "Lanczos", 2: "bilinear", 4: "box", 5: "Hamming"}
-_STRETCHED = 384  # pixels from which processors with a `crop_pct` resize to a square and don't crop
+# Pixels from which images are resized to a square, where a file has a `crop_pct` and no `crop_size`: ConvNeXt's rule.
+_STRETCHED = 384
 
 
 def image_fields(folder: Path) -> dict[str, Any]:
@@ -57,15 +58,14 @@ def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
     values = options.values
     size = values.get("size", 224)
     edge = size.get("shortest_edge") if isinstance(size, dict) else None
-    is_conv_next = str(values.get("image_processor_type", values.get("feature_extractor_type"))).startswith("ConvNext")
-    share = values.get("crop_pct", 224 / 256 if is_conv_next else None)
+    share = values.get("crop_pct")
     side = edge if edge is not None else _side(options, "size", size)
     if type(side) is not int or side < 1:
         raise options.refuse("size", "a number of pixels", size)
     if share is not None and not (type(share) in (int, float) and 0 < share <= 1):
         raise options.refuse("crop_pct", "a share above 0, at most 1", share)
     if share is not None:
-        if side >= _STRETCHED and is_conv_next:
+        if side >= _STRETCHED and "crop_size" not in values:
             return (Stretch(side),), side
         crop = _side(options, "crop_size", values.get("crop_size", side))
         return (Resize(int(side / share)), CenterCrop(crop)), crop
@@ -74,7 +74,7 @@ def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
         crop = _side(options, "crop_size", values.get("crop_size", side))
         return (*resizes, CenterCrop(crop)), crop
     if edge is not None:
-        raise options.refuse("size", "a square, or a shortest_edge with do_center_crop", size)
+        raise options.refuse("size", "a square, or a shortest_edge with do_center_crop or crop_pct", size)
     return resizes, side
 
 

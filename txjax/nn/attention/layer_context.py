@@ -1,7 +1,6 @@
 """What a model gives a stack beside the stream, and what the stack gives its layers."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,9 @@ class Memory:
     values: Float[Array, "B S D"] | None = None
     mask: Mask = NO_MASK
     added: Float[Array, "#B S D"] | None = None
+
+
+SHARED = ("mask", "memory", "index", "train", "grid", "added")  # fields of `StackInputs` that all layers are given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +81,6 @@ class StackInputs:
             grid=self.grid and self.grid._replace(prefix=self.grid.prefix + count),
             added=None if self.added is None else jnp.pad(self.added, ((0, 0), (count, 0), (0, 0))),
         )
-
-    def context(self, **computed: Any) -> "LayerContext":
-        """What all layers are given: these inputs, and what a model has `computed` from the positions."""
-        names = ("mask", "memory", "index", "train", "grid", "added")
-        return LayerContext(**{name: getattr(self, name) for name in names}, **computed)
 
 
 @jax.tree_util.register_dataclass

@@ -1,1 +1,1 @@
-"""Audio: from waveforms to features, and the augmentations of both."""
+"""Layers of models of audio."""

@@ -25,8 +25,8 @@ class Conv(nn.Module):
 
     Parameters (float32): `kernel` [*size, inputs/groups, features], `bias` [features].
 
-    It is XLA's convolution, which accelerators have kernels for. On a CPU, depthwise ones of images are sums of
-    shifts or products with matrices (nn/conv/depthwise.py): 8 to 150 times faster with their gradients
+    It is XLA's convolution, which accelerators have kernels for. On a CPU, depthwise ones of images and sequences are
+    sums of shifts or products with matrices (nn/conv/depthwise.py): 8 to 150 times faster with their gradients
     (benchmarks/depthwise.py, table in docs/performance.md). Those without groups have gradients that are fast in loops
     too (nn/conv/conv_gradients.py). Ungrouped ones, measured on two CPU cores (32 images of
     16 x 16, 32 or 64 channels, forward and backward): 3 x 3 in 6 ms, against 6.5 ms as one product with stacked
@@ -98,7 +98,7 @@ class Conv(nn.Module):
         ones = (1,) * len(self.size)
         strides, dilation = tuple(self.strides) or ones, tuple(self.dilation) or ones
         window = convolution.window_of(x, kernel, strides, self._zeros(), dilation)
-        if len(self.size) == 2 and 1 < self.groups == x.shape[-1] == kernel.shape[-1]:
+        if len(self.size) <= 2 and 1 < self.groups == x.shape[-1] == kernel.shape[-1]:
             product, transposes = depthwise.convolve, depthwise.gradients
         elif self.groups == 1 and backend.platform() == "cpu":
             product, transposes = convolution.convolve, convolution.gradients

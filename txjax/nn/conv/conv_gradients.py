@@ -24,6 +24,10 @@ class Window(NamedTuple):
         """Stride, zeros before and dilation of one dimension."""
         return self.strides[axis], self.zeros[axis][0], self.dilation[axis]
 
+    def of_one_row(self) -> "Window":
+        """The window of a sequence as an image of one row."""
+        return Window((1, *self.strides), ((0, 0), *self.zeros), (1, *self.dilation))
+
 
 def window_of(
     x: Any, kernel: Any, strides: Sequence[int], padding: str | Sequence[Pair], dilation: Sequence[int]

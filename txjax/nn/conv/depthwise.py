@@ -1,4 +1,6 @@
-"""Depthwise convolutions of images: XLA's on accelerators, two other forms with their own gradients on CPUs.
+"""Depthwise convolutions of images and sequences: XLA's on accelerators, two forms with own gradients on CPUs.
+
+A sequence is an image of one row: XLA's CPU form for one dimension is many times slower, most of all in loops.
 
 `docs/performance.md` gives the measurements behind each choice.
 """
@@ -51,13 +53,21 @@ def depthwise(
 
 
 def convolve(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """`depthwise` by its window. JAX doesn't differentiate it on every backend: `gradients` does."""
+    """`depthwise` by its window. JAX doesn't differentiate it on every backend: `gradients` does.
+
+    The positions of x [B *positions C] may be a sequence, with a kernel [k 1 C].
+    """
+    if x.ndim == 3:
+        return convolve(window.of_one_row(), x[:, None], kernel[None])[:, 0]
     out = jax.eval_shape(functools.partial(_by_xla, window), x, kernel)
     return _stated(choose(x, kernel).outputs, window, 2 * out.size * _taps(kernel), out.size)(x, kernel)
 
 
 def gradients(window: Window, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The gradients of x and of the kernel from the gradient of the outputs of `convolve`."""
+    if x.ndim == 3:
+        of_row, of_taps = gradients(window.of_one_row(), x[:, None], kernel[None], gradient[:, None])
+        return of_row[:, 0], of_taps[0]
     form, flops = choose(x, kernel), 2 * _taps(kernel)
     of_x = _stated(form.of_x, window, flops * x.size // math.prod(window.strides), x.size)
     of_kernel = _stated(form.of_kernel, window, flops * gradient.size, kernel.size)

@@ -7,9 +7,8 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.nn.conv.conv import Conv
-from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.layers.norms import Norm
+from txjax.nn.layers.norms import BatchNorm, Norm
 from txjax.nn.parameters.init import KernelInit
 
 

@@ -4,9 +4,9 @@ import dataclasses
 
 from jaxtyping import Array, Float
 
+from txjax.nn.heads.class_heads import Pool
 from txjax.nn.heads.head import Encoded, HeadContext
-from txjax.nn.heads.pool import Pool
-from txjax.nn.layers.batch_norm import BatchNorm
+from txjax.nn.layers.norms import BatchNorm
 
 
 @dataclasses.dataclass

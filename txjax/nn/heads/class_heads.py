@@ -1,4 +1,4 @@
-"""Heads of one output an example, and of one a token."""
+"""Pooling of tokens to one vector an example, and the heads of classes, of examples and of tokens."""
 
 import dataclasses
 
@@ -6,8 +6,94 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, Head, HeadContext, class_count
-from txjax.nn.heads.pool import Pool
-from txjax.types import config_field
+from txjax.nn.layers.mlp import ACTIVATIONS
+from txjax.nn.layers.norms import Norm
+from txjax.types import UserError, config_field
+
+_OF_POOLER = {"tanh": jnp.tanh} | ACTIVATIONS
+
+
+@dataclasses.dataclass
+class Pool:
+    """Base of pooling of the tokens of texts and of images. It adds parameters as a `Head` does."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        """One vector an example, in the dtype of the features."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class FirstToken(Pool):
+    """The first token: a text's [CLS], an image's class token. No parameters.
+
+    In a BERT it is informative only if it was pretrained (next-sentence prediction).
+    """
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        if encoded.grid is not None and not encoded.prefix:
+            hint = "without a class token the first token is a patch"
+            raise UserError("config.model.head.pool", "MeanTokens(), or a class_token", type(self).__name__, hint=hint)
+        return encoded.features[:, 0]
+
+
+@dataclasses.dataclass
+class Pooler(Pool):
+    """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D] and the pool's.
+
+    Attributes:
+      activation: after the linear layer; DistilBERT has "relu" (Sanh et al. 2019), DeBERTa "gelu" (He et al. 2021).
+      pool: from the tokens to the linear layer's input; MaxViT has `NormedPool()` (Tu et al. 2022).
+    """
+
+    activation: str = config_field("tanh", choices=tuple(_OF_POOLER))
+    pool: Pool = dataclasses.field(default_factory=FirstToken)
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        pooled = self.pool(encoded, context)
+        return _OF_POOLER[self.activation](context.linear("pooler", pooled.shape[-1], "width")(pooled))
+
+
+@dataclasses.dataclass
+class LastToken(Pool):
+    """The last token that is not padding: the only one that sees the whole text in a decoder (Radford et al. 2018)."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        if encoded.segments is None:
+            return encoded.features[:, -1]
+        last = jnp.max((encoded.segments > 0) * jnp.arange(encoded.segments.shape[1])[None], 1)
+        return jnp.take_along_axis(encoded.features, last[:, None, None], axis=1)[:, 0]
+
+
+@dataclasses.dataclass
+class MeanTokens(Pool):
+    """The mean over a text's tokens that are not padding, or over an image's patches (Zhai et al. 2022)."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        features = encoded.features[:, encoded.prefix :]
+        if encoded.segments is None:
+            return features.mean(1)
+        token_mask = (encoded.segments > 0).astype(jnp.float32)
+        total = jnp.einsum("bld,bl->bd", features.astype(jnp.float32), token_mask)
+        return (total / jnp.maximum(token_mask.sum(1), 1.0)[:, None]).astype(features.dtype)
+
+
+@dataclasses.dataclass
+class NormedPool(Pool):
+    """Another pool, normalised: models whose last norm comes after the mean (Liu et al. 2022, ConvNeXt).
+
+    Parameters: `norm_final` and the pool's.
+
+    Attributes:
+      pool: from the tokens to one vector.
+      norm: a template. If None, the model's.
+    """
+
+    pool: Pool = dataclasses.field(default_factory=MeanTokens)
+    norm: Norm | None = None
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        with_norm = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
+        return with_norm.normalise("norm_final", self.pool(encoded, context))
 
 
 @dataclasses.dataclass

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.nn.heads.class_heads import Pooler
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
-from txjax.nn.heads.pool import Pooler
 from txjax.nn.layers.embed import EMBED_WIDTH
 from txjax.nn.layers.linear import parameter, scale
 from txjax.nn.layers.mlp import ACTIVATIONS

@@ -8,6 +8,8 @@ from typing import Any
 import flax.linen as nn
 
 from txjax.scoped import Scoped
+from txjax.tree import walk
+from txjax.types import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,15 @@ _calls = Scoped[list[tuple[_Check, Iterable[str], Iterable[str]]] | None]("adapt
 def adapted(adapter: ActiveAdapter) -> contextlib.AbstractContextManager[Any]:
     """Makes this adapter active for the model that is called inside."""
     return _active.within(adapter)
+
+
+def check_inner_models(model: nn.Module) -> None:
+    """Raises UserError if a model inside this one has an adapter, or a storage of its kernels: both are the outer's."""
+    for path, node in walk(model, "config.model"):
+        for field in ("adapter", "storage") if node is not model else ():
+            if (value := getattr(node, field, None)) is not None:
+                hint = f"set config.model.{field}: its `paths` choose parts of all models inside"
+                raise UserError(f"{path}.{field}", "None", type(value).__name__, hint=hint)
 
 
 def check_adapted(check: _Check, offered: Iterable[str], params: Iterable[str]) -> None:

@@ -128,10 +128,14 @@ class PaddingAwareLearned(Learned):
 
 
 def waves(
-    positions: jax.Array, count: int, theta: float, scaling: RotaryScaling | None = None
+    positions: jax.Array, count: int, theta: float, scaling: RotaryScaling | None = None, endpoint: bool = False
 ) -> Float[Array, "... count"]:
-    """The angles positions / theta^(i / count) for i < count, float32; `scaling` of these frequencies, if not None."""
-    frequencies: Frequencies = theta ** (-np.arange(count, dtype=np.float64) / count)
+    """The angles positions / theta^(i / count) for i < count, float32; `scaling` of these frequencies, if not None.
+
+    Args:
+      endpoint: whether the exponents are i / (count - 1), the last of which is 1.
+    """
+    frequencies: Frequencies = theta ** (-np.arange(count, dtype=np.float64) / max(1, count - endpoint))
     if scaling is not None:
         frequencies = scaling(frequencies)
     angles = positions[..., None].astype(jnp.float32)
@@ -144,6 +148,8 @@ class Sinusoidal(Positions):
     Attributes:
       layout: "interleaved" has sines in the even, cosines in the odd channels, as in the paper; "halves" has sines in
         the first and cosines in the second half, as in the authors' code and in Marian.
+      endpoint: whether the largest wavelength is 2 pi theta itself, as in Speech2Text and Whisper (exponents i / (D/2 -
+        1) of theta); else i / (D/2).
       amplitude: of the waves. 1 is for embeddings of unit variance, as in the paper; it is too large for embeddings
         initialised with a standard deviation of 0.02.
     """
@@ -151,13 +157,14 @@ class Sinusoidal(Positions):
     theta: float = config_field(10000.0, above=1, traced=True)
     amplitude: float = config_field(1.0, above=0, traced=True)
     layout: str = config_field("interleaved", choices=("interleaved", "halves"))
+    endpoint: bool = False
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
         if x.shape[-1] % 2:
             raise UserError("config.model.width", "an even number for Sinusoidal positions", x.shape[-1])
-        angles = waves(positions, x.shape[-1] // 2, self.theta)
+        angles = waves(positions, x.shape[-1] // 2, self.theta, endpoint=self.endpoint)
         axis = -1 if self.layout == "interleaved" else -2
         table = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis).reshape(*positions.shape, -1)
         return x + (self.amplitude * table).astype(x.dtype)

@@ -1,34 +1,45 @@
-"""Blocks whose branches are fewer, or leave the residual stream elsewhere."""
+"""Blocks: where a branch leaves the residual stream, where the stream is normalised, and which branches there are."""
 
 from typing import ClassVar
 
 import flax.linen as nn
 
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.stack.block import Block, Layer, Normalise, PostNorm, PreNorm, Stream
-from txjax.types import UserError
+from txjax.nn.stack.block import Block, Normalise, OneBranch, Stream
+
+
+class PreNorm(Block):
+    """x + layer(norm(x)) (Radford et al. 2019; Xiong et al. 2020)."""
+
+    final_norm: ClassVar[bool] = True
+
+    @nn.nowrap
+    def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
+        return norm(x)
+
+    @nn.nowrap
+    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
+        return x + y
+
+
+class PostNorm(Block):
+    """norm(x + layer(x)) (Vaswani et al. 2017)."""
+
+    final_norm: ClassVar[bool] = False
+
+    @nn.nowrap
+    def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
+        return x
+
+    @nn.nowrap
+    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
+        return norm(x + y)
 
 
 class PreNormWithoutFinal(PreNorm):
     """`PreNorm` in a stack that no norm follows, as in the image encoder of SAM (Kirillov et al. 2023)."""
 
     final_norm: ClassVar[bool] = False
-
-
-class OneBranch(Block):
-    """Base of blocks of one branch, of which `branch` is the name; without cross-attention."""
-
-    branch: ClassVar[str] = "attention"
-
-    @property
-    def branches(self) -> int:
-        return 1
-
-    @nn.nowrap
-    def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
-        if self.cross is not None:
-            raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
-        return {self.branch: super().layers(context)[self.branch]}
 
 
 class PostNormAttention(OneBranch, PostNorm):
@@ -39,21 +50,16 @@ class SingleBranch(OneBranch, PreNorm):
     """x + mlp(norm(mixer(x))), the block of ConvNeXt (Liu et al. 2022): the mixer has no branch of its own."""
 
     final_norm: ClassVar[bool] = False
-    branch: ClassVar[str] = "mlp"
+
+    @property
+    def branch_name(self) -> str:
+        return "mlp"
 
     @nn.nowrap
     def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
-        assert self.attention is not None
-        return norm(self.attention(x, context))
+        assert self.mixer is not None
+        return norm(self.mixer(x, context))
 
 
 class PreActivation(OneBranch, PreNorm):
     """x + mixer(norm(x)), without an MLP: the residual unit of He et al. 2016, Identity Mappings in Deep Networks."""
-
-
-class PostActivation(OneBranch, PostNorm):
-    """relu(x + mixer(x)): the residual unit of He et al. 2016, Deep Residual Learning. Norms are the mixer's."""
-
-    @nn.nowrap
-    def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
-        return nn.relu(x + y)

@@ -53,8 +53,7 @@ class Stack(nn.Module):
     @nn.nowrap
     def depth_fractions(self, count: int) -> jax.Array:
         """The fraction of the model's depth at each of `count` layers, float32."""
-        first, last = self.fractions or (0.0, 1.0)
-        return jnp.linspace(first, last, count)
+        return jnp.linspace(*(self.fractions or (0.0, 1.0)), count)
 
     @nn.compact
     def __call__(self, x: PyTree, context: LayerContext, every: bool = False) -> PyTree:

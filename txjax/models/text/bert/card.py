@@ -3,8 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import TOKEN_TASKS, VOCAB, Card, Example, Preset, Size, System
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.text.bert.bert import Bert
-from txjax.models.transformer import sized
 from txjax.nn import (
     MLP,
     LayerNorm,
@@ -45,7 +45,7 @@ def bert(size: str = "base", **fields: Any) -> Bert:
     """BERT (Devlin et al. 2019), with its head for sentence pairs: 512 positions, 30,522 tokens."""
     head = MaskedTokens(next_sentence=NextSentence())
     style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512), head=head)
-    return Bert(**style | sized(size, BERT) | fields)
+    return Bert(**style | dimensions_of(size, BERT) | fields)
 
 
 def roberta(size: str = "base", **fields: Any) -> Bert:
@@ -53,7 +53,7 @@ def roberta(size: str = "base", **fields: Any) -> Bert:
     style: dict[str, Any] = dict(
         vocab=50265, types=1, positions=PaddingAwareLearned(max_length=514), norm=LayerNorm(eps=1e-5)
     )
-    return Bert(**style | sized(size, BERT) | fields)
+    return Bert(**style | dimensions_of(size, BERT) | fields)
 
 
 def distilbert(**fields: Any) -> Bert:
@@ -73,19 +73,19 @@ def albert(size: str = "base", **fields: Any) -> Bert:
         stack=Stack(groups=1),
         head=MaskedTokens(next_sentence=NextSentence()),
     )
-    return Bert(**style | sized(size, ALBERT) | fields)
+    return Bert(**style | dimensions_of(size, ALBERT) | fields)
 
 
 def xlm(size: str = "xnli15-1024", **fields: Any) -> Bert:
     """XLM (Lample and Conneau 2019): languages in place of token types, a head without a transform, 512 positions."""
-    dimensions = sized(size, XLM)
+    dimensions = dimensions_of(size, XLM)
     style: dict[str, Any] = dict(types=None, positions=Learned(max_length=512), head=PlainMaskedTokens())
     return Bert(**style | dict(vocab=XLM_TOKENS[size], languages=XLM_LANGUAGES.get(size)) | dimensions | fields)
 
 
 def roformer(size: str = "base", **fields: Any) -> Bert:
     """RoFormer (Su et al. 2021), BERT with rotary positions: 30,522 tokens, 50,000 in the Chinese sizes."""
-    dimensions = sized(size, ROFORMER)
+    dimensions = dimensions_of(size, ROFORMER)
     vocab = 30522 if size == "base" else 50000
     style: dict[str, Any] = dict(vocab=vocab, positions=Rotary(), head=MaskedTokens())
     return Bert(**style | dimensions | fields)

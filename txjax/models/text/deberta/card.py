@@ -4,11 +4,11 @@ import copy
 from typing import Any
 
 from txjax.models.cards import TOKEN_TASKS, VOCAB, Card, Example, Preset, Size, System
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.text.deberta import deberta
 from txjax.models.text.deberta.deberta import Deberta
 from txjax.models.text.electra.electra import Electra
 from txjax.models.text.electra.shared_embeddings import GradientDisentangled
-from txjax.models.transformer import sized
 from txjax.nn import (
     ReplacedTokens,
 )
@@ -24,12 +24,12 @@ DEBERTA_V3: dict[str, tuple[int, int, int]] = {
 
 def deberta_v1(size: str = "base", **fields: Any) -> Deberta:
     """DeBERTa (He et al. 2021): distances up to 512, 50,265 tokens."""
-    return Deberta(**dict(vocab=50265) | sized(size, DEBERTA) | fields)
+    return Deberta(**dict(vocab=50265) | dimensions_of(size, DEBERTA) | fields)
 
 
 def deberta_v3(size: str = "base", **fields: Any) -> Deberta:
     """DeBERTa v3 (He et al. 2023): distances up to 512 in 256 buckets a side, 128,100 tokens."""
-    return deberta.deberta_v3(**dict(vocab=128100) | sized(size, DEBERTA_V3) | fields)
+    return deberta.deberta_v3(**dict(vocab=128100) | dimensions_of(size, DEBERTA_V3) | fields)
 
 
 def deberta_v3_with_generator(size: str = "base", **fields: Any) -> Electra:

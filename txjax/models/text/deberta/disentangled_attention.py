@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.relative_attention import by_offset
 from txjax.nn.kernels.mask import Mask
 from txjax.types import UserError, config_field
 
@@ -61,7 +62,7 @@ class DisentangledAttention(Attention):
             raise UserError("config.model.kv_heads", "None for DisentangledAttention", self.kv_heads)
         if context.index is not None:
             expected, got = "attention with a cache, for generation", type(self).__name__
-            raise UserError("config.model.attention", expected, got, hint="it reads the distances in one window")
+            raise UserError("config.model.mixer", expected, got, hint="it reads the distances in one window")
         rows = context.relative[0]
         *sources, values = self.inputs(x, context)
 
@@ -100,11 +101,3 @@ class DisentangledAttention(Attention):
         dropout: Callable[[jax.Array], jax.Array] | None,
     ) -> Float[Array, "B L H K"]:
         return super().attend(query.content, key.content, value, mask, bias, dropout)
-
-
-def by_offset(x: Float[Array, "B H L R"]) -> Float[Array, "B H L L"]:
-    """out[..., i, j] = x[..., i, L - 1 - i + j] for R = 2L - 1, by reshaping alone: a gather is far slower."""
-    batch, heads, length, rows = x.shape
-    flat = jnp.pad(x, [(0, 0), (0, 0), (0, 0), (0, 1)]).reshape(batch, heads, -1)
-    flat = jax.lax.slice_in_dim(flat, length - 1, length - 1 + length * rows, axis=2)
-    return flat.reshape(batch, heads, length, rows)[..., :length]

@@ -3,9 +3,9 @@
 from typing import Any
 
 from txjax.models.cards import TOKEN_TASKS, VOCAB, Card, Example, Preset, Size, System
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.text.decoder import decoder
 from txjax.models.text.decoder.decoder import Decoder
-from txjax.models.transformer import sized
 from txjax.nn import (
     GatedMLP,
     Llama3Scaling,
@@ -60,31 +60,31 @@ def gpt1(**fields: Any) -> Decoder:
 
 def gpt2(size: str = "124M", **fields: Any) -> Decoder:
     """GPT-2 (Radford et al. 2019): 1,024 positions, 50,257 tokens."""
-    return decoder.gpt(**dict(vocab=50257) | sized(size, GPT2) | fields)
+    return decoder.gpt(**dict(vocab=50257) | dimensions_of(size, GPT2) | fields)
 
 
 def gpt3(size: str = "125M", **fields: Any) -> Decoder:
     """GPT-3 (Brown et al. 2020, table 2.1) with dense layers: 2,048 positions, 50,257 tokens.
 
     Every second layer of the paper is banded; it doesn't print the width of the band, and the parameters are the same:
-    `attention=(Attention(), Attention(window=256))`.
+    `mixer=(Attention(), Attention(window=256))`.
     """
-    return decoder.gpt(**dict(vocab=50257, max_length=2048) | sized(size, GPT3) | fields)
+    return decoder.gpt(**dict(vocab=50257, max_length=2048) | dimensions_of(size, GPT3) | fields)
 
 
 def gpt_neo(size: str = "125M", **fields: Any) -> Decoder:
     """GPT-Neo (Black et al. 2021): 2,048 positions, 50,257 tokens, a window of 256 in every second layer."""
-    return decoder.gpt_neo(**dict(vocab=50257) | sized(size, GPT_NEO) | fields)
+    return decoder.gpt_neo(**dict(vocab=50257) | dimensions_of(size, GPT_NEO) | fields)
 
 
 def llama(size: str = "7B", **fields: Any) -> Decoder:
     """Llama (Touvron et al. 2023): 32,000 tokens, a SwiGLU of 8/3 of the width rounded up to a multiple of 256."""
-    return decoder.llama(**dict(vocab=32000) | sized(size, LLAMA) | fields)
+    return decoder.llama(**dict(vocab=32000) | dimensions_of(size, LLAMA) | fields)
 
 
 def llama2(size: str = "7B", **fields: Any) -> Decoder:
     """Llama 2 (Touvron et al. 2023b): 32,000 tokens; 70B has 8 heads of keys and values, and an MLP of 28,672."""
-    dimensions = sized(size, LLAMA2)
+    dimensions = dimensions_of(size, LLAMA2)
     grouped: dict[str, Any] = dict(kv_heads=8, mlp=_swiglu(size)) if size in LLAMA_HIDDEN else {}
     return decoder.llama(**dict(vocab=32000) | grouped | dimensions | fields)
 
@@ -94,7 +94,7 @@ def llama3(size: str = "8B", **fields: Any) -> Decoder:
 
     Llama 3 has `positions=Rotary(theta=500000.0)`.
     """
-    dimensions = sized(size, LLAMA3)
+    dimensions = dimensions_of(size, LLAMA3)
     style: dict[str, Any] = dict(vocab=128256, kv_heads=8, mlp=_swiglu(size))
     return decoder.llama(
         **style | dict(positions=Rotary(theta=500000.0, scaling=Llama3Scaling())) | dimensions | fields

@@ -4,9 +4,9 @@ import copy
 from typing import Any
 
 from txjax.models.cards import VOCAB, Card, Example, Preset, Size, System
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.electra.electra import Electra
-from txjax.models.transformer import sized
 from txjax.nn import (
     Learned,
     ReplacedTokens,
@@ -27,10 +27,10 @@ def electra(size: str = "base", **fields: Any) -> Electra:
       fields: of both networks. `electra().discriminator` is the encoder that other tasks use.
     """
     style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512)) | fields
-    dimensions: dict[str, Any] = sized(size, ELECTRA)
+    dimensions: dict[str, Any] = dimensions_of(size, ELECTRA)
     width = 128 if size == "small" else dimensions["width"]
     narrow = None if width == dimensions["width"] else width
-    generator = sized(size, ELECTRA_GENERATOR) | {"embed_width": width}
+    generator = dimensions_of(size, ELECTRA_GENERATOR) | {"embed_width": width}
     discriminator = dimensions | {"embed_width": narrow, "head": ReplacedTokens()} | copy.deepcopy(style)
     return Electra(generator=Bert(**generator | style), discriminator=Bert(**discriminator))
 

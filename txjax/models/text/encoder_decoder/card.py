@@ -3,9 +3,9 @@
 from typing import Any
 
 from txjax.models.cards import VOCAB, Card, Example, Preset, Size, System
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.text.encoder_decoder import encoder_decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
-from txjax.models.transformer import sized
 from txjax.nn import (
     MLP,
     GatedMLP,
@@ -34,12 +34,12 @@ T5_V1_1_HIDDEN = {"small": 1024, "base": 2048, "large": 2816, "xl": 5120, "xxl":
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:
     """The Transformer (Vaswani et al. 2017, table 3), with biases in attention: 37,000 tokens."""
     style: dict[str, Any] = dict(vocab=37000, dropout={"base": 0.1, "big": 0.3}.get(size, 0.0))
-    return encoder_decoder.transformer(**style | sized(size, TRANSFORMER) | fields)
+    return encoder_decoder.transformer(**style | dimensions_of(size, TRANSFORMER) | fields)
 
 
 def t5(size: str = "base", **fields: Any) -> EncoderDecoder:
     """T5 (Raffel et al. 2020): 32,128 tokens; 3B and 11B have heads of 128 channels."""
-    dimensions = sized(size, T5)
+    dimensions = dimensions_of(size, T5)
     mlp = MLP(hidden=T5_HIDDEN.get(size), activation="relu", use_bias=False)
     style: dict[str, Any] = dict(vocab=32128, head_size=128 if size in T5_HIDDEN else 64, mlp=mlp, dropout=0.1)
     return encoder_decoder.t5(**style | dimensions | fields)
@@ -47,7 +47,7 @@ def t5(size: str = "base", **fields: Any) -> EncoderDecoder:
 
 def t5_v1_1(size: str = "base", **fields: Any) -> EncoderDecoder:
     """T5 version 1.1, pretrained without dropout: 32,128 tokens, heads of 64 channels."""
-    dimensions = sized(size, T5_V1_1)
+    dimensions = dimensions_of(size, T5_V1_1)
     mlp = GatedMLP(hidden=T5_V1_1_HIDDEN[size], activation="gelu_tanh", use_bias=False)
     return encoder_decoder.t5_v1_1(**dict(vocab=32128, head_size=64, mlp=mlp) | dimensions | fields)
 

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.sub_transformer import SourceStack, TransformerStack
+from txjax.models.transformer_stack import SourceStack, TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,
@@ -155,7 +155,7 @@ def t5(
         embedding=Embed(std=1.0),
         positions=T5Relative(),
         norm=RMSNorm(eps=1e-6),
-        attention=Attention(**unscaled),
+        mixer=Attention(**unscaled),
         cross=CrossAttention(**unscaled),
         mlp=MLP(activation="relu", use_bias=False),
         head=TiedScaled(),

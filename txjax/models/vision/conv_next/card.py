@@ -3,7 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
 from txjax.models.vision.conv_next.conv_next import ConvNeXt
 from txjax.nn import Classes, DepthwiseConv, NormedPool, PatchEmbedding
 
@@ -20,7 +21,7 @@ CONVNEXT: dict[str, tuple[tuple[int, ...], ...]] = {
 def convnext(size: str = "T", **fields: Any) -> ConvNeXt:
     """ConvNeXt (Liu et al. 2022): kernels of 7 x 7, 1,000 classes."""
     style: dict[str, Any] = dict(head=Classes(1000, NormedPool()))
-    return ConvNeXt(**dict(stages=stages(size, CONVNEXT)) | style | fields)
+    return ConvNeXt(**dict(stages=stages_of(size, CONVNEXT)) | style | fields)
 
 
 CARD = Card(
@@ -33,7 +34,7 @@ CARD = Card(
                     Stage(16, 1, 4),
                 ),
                 stem=PatchEmbedding(patch=1),
-                attention=DepthwiseConv(side=3),
+                mixer=DepthwiseConv(side=3),
             ),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",

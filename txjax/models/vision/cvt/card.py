@@ -3,7 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
 from txjax.models.vision.cvt.cvt import CvT
 from txjax.nn import (
     Classes,
@@ -22,7 +23,7 @@ CVT: dict[str, tuple[tuple[int, ...], ...]] = {
 def cvt(size: str = "13", **fields: Any) -> CvT:
     """The Convolutional vision Transformer (Wu et al. 2021): 1,000 classes."""
     style: dict[str, Any] = dict(head=Classes(1000, FirstToken()))
-    return CvT(**dict(stages=stages(size, CVT)) | style | fields)
+    return CvT(**dict(stages=stages_of(size, CVT)) | style | fields)
 
 
 CARD = Card(

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from txjax.models.cards import CLASSES, EXAMPLE_TASKS, Card, Example, Preset, Size, System, look_up
+from txjax.models.cards import CLASSES, EXAMPLE_TASKS, Card, Example, Preset, Size, System
 from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import look_up
 from txjax.models.vision.detr.detr import DETR
 from txjax.models.vision.meta_former.meta_former import MetaFormer
 from txjax.models.vision.res_net.card import resnet
@@ -18,7 +19,7 @@ def detr(size: str = "R50", **fields: Any) -> DETR:
     backbone = resnet(look_up(size, BACKBONES), norm=FrozenBatchNorm(), head=None)
     style: dict[str, Any] = dict(width=256, depth=6, heads=8, dropout=0.1, head=ObjectBoxes(classes=91))
     parts: dict[str, Any] = dict(
-        attention=PositionedAttention(dropout=0.1),
+        mixer=PositionedAttention(dropout=0.1),
         cross=PositionedCrossAttention(dropout=0.1),
         mlp=MLP(hidden=2048, activation="relu", dropout=0.1),
     )

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
-from txjax.models.sub_transformer import SubTransformer, TransformerStack
+from txjax.models.transformer import SubTransformer
+from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.models.vision.detr.map_positions import MapPositions, SineMap
 from txjax.nn import (
@@ -71,7 +72,7 @@ class DETR(TwoStacks, kw_only=True):
     backbone: Model = config_field()
     queries: int = config_field(100, at_least=1)
     map_positions: MapPositions = dataclasses.field(default_factory=SineMap)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
     cross: CrossAttention = dataclasses.field(default_factory=PositionedCrossAttention)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
     mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="relu"))

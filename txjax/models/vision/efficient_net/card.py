@@ -3,7 +3,8 @@
 import math
 from typing import Any, NamedTuple
 
-from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System, look_up
+from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
+from txjax.models.published_sizes import look_up
 from txjax.models.vision.efficient_net.efficient_net import EfficientNet, InvertedStage, scaled_width
 from txjax.models.vision.efficient_net.inverted_residuals import InvertedStem
 from txjax.nn import Classes, MeanTokens

@@ -3,14 +3,14 @@
 from typing import Any
 
 from txjax.models.cards import Card, Example, Preset, Size, System
-from txjax.models.transformer import sized
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.vision.mae.mae import MAE
 from txjax.models.vision.vit.card import VIT
 
 
 def mae(size: str = "B/16", **fields: Any) -> MAE:
     """The masked autoencoder (He et al. 2022): a decoder of width 512, 8 layers and 16 heads."""
-    plain, patch = sized(size, VIT), int(size.split("/")[1])
+    plain, patch = dimensions_of(size, VIT), int(size.split("/")[1])
     return MAE(**plain | dict(patch=patch) | fields)
 
 

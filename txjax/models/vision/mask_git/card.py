@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from txjax.models.cards import Card, Preset, Size, System, look_up
+from txjax.models.cards import Card, Preset, Size, System
+from txjax.models.published_sizes import look_up
 from txjax.models.text.bert.bert import Bert
 from txjax.models.vision.mask_git.mask_git import mask_git as bert_of_codes
 

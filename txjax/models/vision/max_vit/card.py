@@ -3,7 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
 from txjax.models.vision.max_vit.max_vit import MaxViT, MaxViTStem
 from txjax.nn import (
     Classes,
@@ -25,7 +26,7 @@ _STEMS = {"T": 64, "S": 64, "B": 64, "L": 128, "XL": 192}
 
 def max_vit(size: str = "T", **fields: Any) -> MaxViT:
     """MaxViT (Tu et al. 2022): windows and grids of 7 x 7, 1,000 classes."""
-    layers = stages(size, MAX_VIT)
+    layers = stages_of(size, MAX_VIT)
     style: dict[str, Any] = dict(stem=MaxViTStem(channels=_STEMS[size]), head=Classes(1000, Pooler(pool=NormedPool())))
     return MaxViT(**dict(stages=layers) | style | fields)
 
@@ -40,7 +41,7 @@ CARD = Card(
                     Stage(16, 1, 4),
                 ),
                 stem=MaxViTStem(channels=4, stride=1),
-                attention=WindowAttention(side=2),
+                mixer=WindowAttention(side=2),
             ),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",

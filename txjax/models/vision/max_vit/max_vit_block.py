@@ -10,7 +10,8 @@ from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import Mixer
 from txjax.nn.attention.prompted_grid import on_patches
 from txjax.nn.layers.mlp import MLP
-from txjax.nn.stack.block import Layer, PreNorm
+from txjax.nn.stack.block import Layer
+from txjax.nn.stack.residual_units import PreNorm
 
 
 class MaxViTBlock(PreNorm):
@@ -20,7 +21,7 @@ class MaxViTBlock(PreNorm):
 
     Attributes:
       conv: of stride 1. If None, the downsampling before this layer has it. Set by the model, as the next ones.
-      grid_attention: the second attention; `attention` is the first one.
+      grid_attention: the second attention; `mixer` is the first one.
       grid_mlp: the MLP after it.
     """
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
 from txjax.models.vision.meta_former.meta_former import MetaFormer
 from txjax.nn import Classes, ConvEmbedding, MeanTokens, PreNorm
 
@@ -22,7 +23,7 @@ def poolformer(size: str = "S12", **fields: Any) -> MetaFormer:
     style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
     if size not in ("S12", "S24"):
         style["block"] = PreNorm(layer_scale=1e-6)
-    return MetaFormer(**dict(stages=stages(size, POOLFORMER)) | style | fields)
+    return MetaFormer(**dict(stages=stages_of(size, POOLFORMER)) | style | fields)
 
 
 CARD = Card(

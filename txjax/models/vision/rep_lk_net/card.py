@@ -3,7 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
 from txjax.models.vision.rep_lk_net.large_kernels import LargeKernelMixer, ParallelKernels
 from txjax.models.vision.rep_lk_net.rep_lk_net import RepLKNet
 from txjax.nn import Classes, ConvEmbedding, MeanTokens
@@ -21,8 +22,8 @@ def replknet(size: str = "31B", **fields: Any) -> RepLKNet:
     style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
     if size == "XL":
         mixer = LargeKernelMixer(kernel=ParallelKernels(small=None), ratio=1.5)
-        style |= dict(sides=(27, 27, 27, 13), attention=mixer)
-    return RepLKNet(**dict(stages=stages(size, REPLKNET)) | style | fields)
+        style |= dict(sides=(27, 27, 27, 13), mixer=mixer)
+    return RepLKNet(**dict(stages=stages_of(size, REPLKNET)) | style | fields)
 
 
 CARD = Card(

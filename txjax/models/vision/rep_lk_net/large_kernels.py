@@ -11,10 +11,9 @@ from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.grid_mixers import GridMixer
 from txjax.nn.conv.normed_conv import NormedConv
-from txjax.nn.layers.batch_norm import BatchNorm
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS, MLP, TokenContext
-from txjax.nn.layers.norms import Norm
+from txjax.nn.layers.norms import BatchNorm, Norm
 from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid, padded_image
 from txjax.types import config_field

@@ -1,17 +1,20 @@
 """ResNet (He et al. 2016) and BiT (Kolesnikov et al. 2020)."""
 
-from txjax.models.vision.res_net.bit import BiT
-from txjax.models.vision.res_net.bottleneck_convs import (
-    Bottleneck,
+from txjax.models.vision.res_net.bit import (
+    BiT,
     BottleneckConvs,
     BottleneckDownsampling,
     BottleneckStem,
+    StandardizedConv,
+)
+from txjax.models.vision.res_net.res_net import (
+    Bottleneck,
+    PostActivation,
     ResidualConvs,
     ResidualDownsampling,
     ResidualStem,
+    ResNet,
 )
-from txjax.models.vision.res_net.res_net import ResNet
-from txjax.models.vision.res_net.standardized_conv import StandardizedConv
 
 __all__ = [
     "BiT",
@@ -19,6 +22,7 @@ __all__ = [
     "BottleneckConvs",
     "BottleneckDownsampling",
     "BottleneckStem",
+    "PostActivation",
     "ResNet",
     "ResidualConvs",
     "ResidualDownsampling",

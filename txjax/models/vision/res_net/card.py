@@ -3,9 +3,9 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
-from txjax.models.vision.res_net.bit import BiT
-from txjax.models.vision.res_net.bottleneck_convs import BottleneckStem
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
+from txjax.models.vision.res_net.bit import BiT, BottleneckStem
 from txjax.models.vision.res_net.res_net import ResNet
 from txjax.nn import Classes, GroupNorm, GroupNormRelu, MeanTokens
 
@@ -28,7 +28,7 @@ RESNET: dict[str, tuple[tuple[int, ...], ...]] = {
 
 def bit(size: str = "R50x1", **fields: Any) -> BiT:
     """BiT's residual networks (Kolesnikov et al. 2020): 1,000 classes."""
-    layers = stages(size, BIT)
+    layers = stages_of(size, BIT)
     style: dict[str, Any] = dict(stem=BottleneckStem(channels=layers[0].width // 4), head=Classes(1000, MeanTokens()))
     return BiT(**dict(stages=layers) | style | fields)
 
@@ -36,7 +36,7 @@ def bit(size: str = "R50x1", **fields: Any) -> BiT:
 def resnet(size: str = "50", **fields: Any) -> ResNet:
     """Residual networks (He et al. 2016), 1,000 classes."""
     style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
-    return ResNet(**dict(stages=stages(size, RESNET)) | style | fields)
+    return ResNet(**dict(stages=stages_of(size, RESNET)) | style | fields)
 
 
 CARD = Card(

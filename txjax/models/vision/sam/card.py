@@ -3,7 +3,7 @@
 from typing import Any
 
 from txjax.models.cards import Card, Example, Preset, Size, System
-from txjax.models.transformer import sized
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.vision.sam.sam import SAM, windows_then_all
 from txjax.models.vision.vit.card import SIZES
 from txjax.models.vision.vit.vit import ViT
@@ -16,10 +16,10 @@ SAM_PERIODS = {"B": 3, "L": 6, "H": 8}
 
 def sam_encoder(size: str = "B", image: int = 1024, **fields: Any) -> ViT:
     """SAM's encoder of square images of this side: windows of 14 x 14 patches of 16 x 16 pixels, four global layers."""
-    plain, side = sized(size, SIZES), image // 16
+    plain, side = dimensions_of(size, SIZES), image // 16
     positions, attention = Learned(max_length=side**2), windows_then_all(SAM_PERIODS[size], 14, side)
     style: dict[str, Any] = dict(patch=16, class_token=None, image_size=(image, image), positions=positions)
-    layers: dict[str, Any] = dict(attention=attention, block=PreNormWithoutFinal(), stack=PeriodicStack())
+    layers: dict[str, Any] = dict(mixer=attention, block=PreNormWithoutFinal(), stack=PeriodicStack())
     return ViT(**plain | style | layers | fields)
 
 

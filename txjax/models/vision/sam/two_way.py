@@ -8,7 +8,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.layer_context import LayerContext, Memory
 from txjax.nn.kernels.mask import Mask
-from txjax.nn.stack.block import Block, Layer, Normalise, PostNorm, Stream
+from txjax.nn.stack.block import Block, Layer, Normalise, Stream
+from txjax.nn.stack.residual_units import PostNorm
 from txjax.types import PyTree
 
 
@@ -17,12 +18,14 @@ class FirstTokens(PostNorm):
 
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
+        assert self.mixer and self.mixer.name
         alone = dataclasses.replace(context, added=None)
-        return super().layers(context) | {"attention": super().layers(alone)["attention"]}
+        return super().layers(context) | {self.mixer.name: (self.mixer, alone)}
 
     @nn.nowrap
     def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
-        return norm(y) if name == "attention" else super().leave(name, x, y, norm)
+        assert self.mixer
+        return norm(y) if name == self.mixer.name else super().leave(name, x, y, norm)
 
 
 class TwoWay(Block):

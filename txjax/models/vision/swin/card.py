@@ -3,7 +3,8 @@
 from typing import Any
 
 from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.hierarchical import Stage, stages
+from txjax.models.hierarchical import Stage
+from txjax.models.published_sizes import stages_of
 from txjax.models.vision.swin.swin import Swin
 from txjax.nn import Classes, LayerNorm, MeanTokens, PatchEmbedding, WindowAttention
 
@@ -19,7 +20,7 @@ SWIN: dict[str, tuple[tuple[int, ...], ...]] = {
 def swin(size: str = "T", **fields: Any) -> Swin:
     """The Swin Transformer (Liu et al. 2021): windows of 7 x 7 patches of 4 x 4 pixels, 1,000 classes."""
     style: dict[str, Any] = dict(norm=LayerNorm(eps=1e-5), head=Classes(1000, MeanTokens()))
-    return Swin(**dict(stages=stages(size, SWIN)) | style | fields)
+    return Swin(**dict(stages=stages_of(size, SWIN)) | style | fields)
 
 
 CARD = Card(
@@ -32,7 +33,7 @@ CARD = Card(
                     Stage(16, 1, 4),
                 ),
                 stem=PatchEmbedding(patch=1),
-                attention=WindowAttention(side=2, shift=1),
+                mixer=WindowAttention(side=2, shift=1),
             ),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",

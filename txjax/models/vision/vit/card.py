@@ -3,7 +3,7 @@
 from typing import Any
 
 from txjax.models.cards import CLASSES, EXAMPLE_TASKS, Card, Example, Preset, Size, System
-from txjax.models.transformer import sized
+from txjax.models.published_sizes import dimensions_of
 from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken, Learned, ObjectBoxes
 
@@ -14,7 +14,7 @@ VIT: dict[str, tuple[int, int, int]] = {f"{size}/{p}": SIZES[size] for size, p i
 
 def vit(size: str = "B/16", **fields: Any) -> ViT:
     """The Vision Transformer (Dosovitskiy et al. 2021): 1,000 classes, 224 x 224 pixels."""
-    plain, patch = sized(size, VIT), int(size.split("/")[1])
+    plain, patch = dimensions_of(size, VIT), int(size.split("/")[1])
     head, positions = Classes(1000, FirstToken()), Learned(max_length=(224 // patch) ** 2 + 1)
     style: dict[str, Any] = dict(patch=patch, head=head, positions=positions)
     return ViT(**plain | style | fields)
