@@ -11,7 +11,7 @@ from txjax.objectives import CTC, ctc_loss
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, on_jax
-from helpers.frame_texts import Frames, FrameTexts, enumerate_texts, pad_texts
+from helpers.frame_texts import Frames, FrameTexts, enumerate_texts, nest, pad_texts
 
 pytestmark = pytest.mark.claim(
     "Models and objectives",
@@ -125,7 +125,7 @@ def test_the_softmax_of_bfloat16_is_in_float32():
 
 
 def data() -> FrameTexts:
-    return FrameTexts(features=LOGITS[:, :, :3], frames=(5,) * 6, texts=("a",) * 6)  # the alphabet is " ab"
+    return FrameTexts(features=nest(LOGITS[:, :, :3]), frames=(5,) * 6, texts=("a",) * 6)  # the alphabet is " ab"
 
 
 class Headed:

@@ -53,17 +53,22 @@ class Frames(nn.Module):
         return features_length
 
 
+def nest(array: np.ndarray) -> Any:
+    """An array as tuples of numbers, which can be compared."""
+    return tuple(map(nest, array)) if array.ndim else float(array)
+
+
 @dataclasses.dataclass
 class FrameTexts(Dataset):
     """Features that are logits, and the texts that they should give.
 
     Attributes:
-      features: float32 [N F V].
+      features: [N F V], as tuples.
       frames: the number of frames of each.
       texts: the transcripts.
     """
 
-    features: Any = None
+    features: tuple[Any, ...] = ()
     frames: tuple[int, ...] = ()
     texts: tuple[str, ...] = ()
     length: int = 12
@@ -74,7 +79,7 @@ class FrameTexts(Dataset):
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         scalars = {"id": "int32", "features_length": "int32", "transcript_length": "int32", "weights": "float32"}
         arrays = {
-            "features": spec(self.features.shape[1:], "float32"),
+            "features": spec(np.shape(self.features)[1:], "float32"),
             "transcript": spec((self.length,), "int32"),
         }
         return {key: spec((), dtype) for key, dtype in scalars.items()} | arrays
@@ -88,13 +93,16 @@ class FrameTexts(Dataset):
     def open(self) -> "FrameTexts":
         return self
 
+    def transcripts(self) -> tuple[str, ...]:
+        return self.texts
+
     def __len__(self) -> int:
         return len(self.texts)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
         symbols = self.tokenizer.encode(self.texts[index]).astype(np.int32)
         return {
-            "features": self.features[index],
+            "features": np.array(self.features[index], np.float32),
             "features_length": np.int32(self.frames[index]),
             "transcript": np.pad(symbols, (0, self.length - len(symbols))),
             "transcript_length": np.int32(len(symbols)),
