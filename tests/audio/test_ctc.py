@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax.nn.audio.spec_augment import AxisMasks, SpecAugment
 from txjax.objectives import CTC, ctc_loss
 from txjax.types import UserError
 
@@ -122,6 +123,27 @@ def test_the_softmax_of_bfloat16_is_in_float32():
     losses = call(ctc_loss, rounded, FRAMES, SYMBOLS, LENGTHS, 0)
     assert losses.dtype == jnp.float32
     np.testing.assert_allclose(losses, nats(0, np.asarray(rounded.astype(jnp.float32))), rtol=1e-5)
+
+
+def test_features_are_masked_in_training_by_example():
+    """The masks of an example are the same wherever it is in the batch, and others in another step."""
+    objective = CTC(mean="sum", blank=0, augment=SpecAugment(AxisMasks(1, 3), AxisMasks(1, 3)))
+
+    @jax.jit
+    def loss(arrays: dict[str, jax.Array], number: int) -> jax.Array:
+        return objective(Frames(), PARAMS, arrays, jax.random.key(number), True).losses["ctc"].total
+
+    def alone(row: int, number: int = 0) -> float:
+        weights = np.zeros(len(TEXTS), np.float32)
+        weights[row] = 1
+        return float(loss(batch(weights=weights), number))
+
+    order = np.array([3, 1, 0, 5, 2, 4])
+    shuffled = {key: x[order] for key, x in batch(weights=np.eye(6, dtype=np.float32)[3]).items()}
+    masked, plain = alone(3), nats(0)[3]
+    assert float(loss(shuffled, 0)) == pytest.approx(masked, rel=1e-6)
+    assert len({round(x, 3) for x in (masked, alone(3, 1), plain)}) == 3
+    assert float(outcome(objective).losses["ctc"].total) == pytest.approx(sum(nats(0)), rel=1e-5)
 
 
 def data() -> FrameTexts:

@@ -10,8 +10,10 @@ from jaxtyping import Array, Float, Int
 from txjax.data import Dataset
 from txjax.data.loading.limits import size_of
 from txjax.nn.audio.ctc_trellis import CTCTrellis, text_fits
+from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.data_checks import check_special_tokens
+from txjax.objectives.masked_features import mask_features
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 Sums = tuple[dict[str, Mean], dict[str, Mean]]
@@ -60,14 +62,22 @@ class CTC(Objective):
         symbol (PyTorch's "mean"); "sum": nats an example (PyTorch's "sum", over the number of examples).
       blank: the class of the blank; a negative one counts from the last. With -1 a head has one class more than the
         data has symbols.
+      augment: masks of the features in training. If None, there are none.
     """
 
     mean: str = config_field("label", choices=("label", "example", "sum"))
     blank: int = -1
+    augment: SpecAugment | None = None
 
     members: ClassVar[tuple[str, ...]] = ("output_length",)
     models: ClassVar[str] = "Conformer"
-    required_keys: ClassVar[tuple[str, ...]] = ("id", "transcript", "transcript_length", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = (
+        "id",
+        "features_length | audio_length",
+        "transcript",
+        "transcript_length",
+        "weights",
+    )
 
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
@@ -82,7 +92,7 @@ class CTC(Objective):
             raise UserError("config.objective.blank", f"a class from {-classes} to {classes - 1}", self.blank)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        inputs = self.inputs(model, batch)
+        inputs = mask_features(self.augment, self.inputs(model, batch), batch, key, train)
         logits, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, logits, batch)
         return aux.outcome(*self.sums(logits, model.output_length(inputs["features_length"]), batch))
