@@ -80,8 +80,8 @@ class CTC(Objective):
     )
 
     def check(self, model: Any, data: Dataset) -> None:
-        super().check(model, data)
         check_blank("config.objective.blank", self.blank, model, data)
+        super().check(model, data)
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         if getattr(output, "ndim", None) != 3:
