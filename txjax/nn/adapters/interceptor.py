@@ -86,7 +86,10 @@ class _Interceptor:
         """The output of a stack, whose attentions find in `shared` what the adapter computes for all of them."""
         kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
         attentions = ((path.split("."), part) for path, part in walk(kind, "block") if isinstance(part, Attention))
-        paths = ("/".join((*fields[:-1], part.name or fields[-1])) for fields, part in attentions)
+        paths = (
+            "/".join((*before, part.branch_name if field == "mixer" else field))
+            for (*before, field), part in attentions
+        )
         if any(self.adapter.matches(f"{path_of(stack)}/{path}") for path in paths):
             with within_adapter():
                 self.shared = self.adapter.share(stack)
