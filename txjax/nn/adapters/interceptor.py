@@ -85,8 +85,12 @@ class _Interceptor:
     def stack(self, stack: Stack, call: Call, *args: Any, **options: Any) -> Any:
         """The output of a stack, whose attentions find in `shared` what the adapter computes for all of them."""
         kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
-        attentions = (path.replace(".", "/") for path, part in walk(kind, "block") if isinstance(part, Attention))
-        if any(self.adapter.matches(f"{path_of(stack)}/{path}") for path in attentions):
+        attentions = ((path.split("."), part) for path, part in walk(kind, "block") if isinstance(part, Attention))
+        paths = (
+            "/".join((*before, part.branch_name if field == "mixer" else field))
+            for (*before, field), part in attentions
+        )
+        if any(self.adapter.matches(f"{path_of(stack)}/{path}") for path in paths):
             with within_adapter():
                 self.shared = self.adapter.share(stack)
         try:

@@ -76,8 +76,10 @@ class _Deberta(Encoder):
 
     def layers(self, model: Any) -> list[Rule]:
         theirs, ours = "deberta.encoder.layer.{}", "layers/block"
+        attention = only_attention(model)
+        assert isinstance(attention, DisentangledAttention)
         return [
-            *self.attention_rules(f"{theirs}.attention.self", f"{ours}/attention", only_attention(model)),
+            *self.attention_rules(f"{theirs}.attention.self", f"{ours}/attention", attention),
             *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
             *norm(f"{theirs}.attention.output.LayerNorm", f"{ours}/norm_attention"),
             *linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up"),
