@@ -51,9 +51,14 @@ def convolution(patch: int) -> TensorLayout:
     )
 
 
-def kernel() -> TensorLayout:
-    """The kernel [rows columns in out] of a convolution of images: [out in rows columns] there."""
-    return TensorLayout(lambda x: x.transpose(3, 2, 0, 1), lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape))
+def kernel(ones: int = 0) -> TensorLayout:
+    """The kernel [*size in out] of a convolution: [out in *size] there, with so many sizes of 1 after these."""
+
+    def theirs(x: np.ndarray) -> np.ndarray:
+        moved = np.moveaxis(x, (-1, -2), (0, 1))
+        return moved.reshape(*moved.shape, *(1,) * ones)
+
+    return TensorLayout(theirs, lambda x, shape: np.moveaxis(x, (0, 1), (-1, -2)).reshape(shape))
 
 
 SAME = TensorLayout(lambda x: x)

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Int
 from txjax.models.transformer import Transformer
 from txjax.nn import Encoded, Head, Mask, StackInputs, set_model_fields
 from txjax.nn.audio.subsampling import ImageSubsampling, Subsampling, frame_mask
-from txjax.types import Batch
+from txjax.nn.layers.linear import scale
+from txjax.types import Batch, config_field
 
 FrontEnd = Callable[[Float[Array, "B S"], Int[Array, "B"]], tuple[Float[Array, "B T C"], Int[Array, "B"]]]
 
@@ -25,11 +26,14 @@ class AudioEncoder(Transformer, kw_only=True):
       front_end: from waveforms to frames of features, such as `LogMel()`. It is computed in the step, and has no
         parameters. If None, the batch must have `features`.
       subsampling: from frames to tokens.
+      scale_exponent: the tokens are multiplied by D^scale_exponent, of the parametrization's base if it has one. 0.5 is
+        the factor of embeddings of Vaswani et al. (2017, 3.4), which NeMo has here.
       head: from the encoder's features to the output. If None, the output is `Encoded`.
     """
 
     front_end: FrontEnd | None = None
     subsampling: Subsampling = dataclasses.field(default_factory=ImageSubsampling)
+    scale_exponent: float = config_field(0.0, at_least=0, at_most=1)
     head: Head | None = None
 
     @nn.nowrap
@@ -53,7 +57,8 @@ class AudioEncoder(Transformer, kw_only=True):
         segments = None
         if features_length is not None:
             segments = frame_mask(self.output_length(features_length), x.shape[1]).astype(jnp.int32)
-        x = self.positions.add(x, positions)
+        base_width = self.width / self.layer_scaling().width
+        x = self.positions.add(scale(x, base_width**self.scale_exponent), positions)
         x = self.end(self.layers(x, StackInputs(positions, positions, Mask.within(segments), train)), train)
         return self.apply_head(Encoded(x, segments), self.head, train)
 
