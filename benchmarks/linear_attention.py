@@ -52,7 +52,7 @@ def models(flags: argparse.Namespace) -> dict[str, tuple[Decoder, Any]]:
         draw = jax.jit(lambda: model.init(jax.random.key(0, impl="rbg"), jnp.zeros((1, 1), jnp.int32)))
         return model, meta.unbox(draw())
 
-    return {name: drawn(Decoder(**sizes, positions=Rotary(), attention=mixer)) for name, mixer in mixers.items()}
+    return {name: drawn(Decoder(**sizes, positions=Rotary(), mixer=mixer)) for name, mixer in mixers.items()}
 
 
 def generating(model: Decoder, variables: Any, tokens: jax.Array, steps: int) -> Callable[[], Any]:

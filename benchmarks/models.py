@@ -120,7 +120,7 @@ def of_images(name: str, image: int, size: dict[str, Any], dtype: str) -> Model:
     if name == "convnext":
         return ConvNeXt(**fields, head=Classes(classes, NormedPool()))
     attention, norm = shifted_windows(size["side"]), LayerNorm(eps=1e-5)
-    return Swin(**fields, attention=attention, norm=norm, head=Classes(classes, MeanTokens()))
+    return Swin(**fields, mixer=attention, norm=norm, head=Classes(classes, MeanTokens()))
 
 
 def electra(*, width: int, heads: int, **fields: Any) -> Electra:

@@ -35,6 +35,7 @@ def test_every_alias_names_a_field(fields):
         ("--config.model.n_head=2", "heads"),
         ("--config.model.vocab_size=2", "vocab"),
         ("--config.model.dropout_rate=0.1", "dropout"),
+        ("--config.model.attention.dropout=0.1", "mixer"),
         ("--config.optimizer.learning_rate=0.1", "peak_lr"),
         ("--config.lr=0.1", "config.optimizer.peak_lr"),
         ("--config.data.seq_len=2", "length"),

@@ -111,9 +111,9 @@ def parts_of(experiment: Experiment) -> list[str]:
     """The names of a family's parts."""
     model = experiment.model
     words = [type(part).__name__ for part in (model, experiment.objective, model.adapter) if part]
-    attention = getattr(model, "attention", None)
-    words += ["in-turn"] * isinstance(attention, tuple)
-    words += [type(attention).__name__] * (isinstance(attention, Mixer) and not isinstance(attention, Attention))
+    mixer = getattr(model, "mixer", None)
+    words += ["in-turn"] * isinstance(mixer, tuple)
+    words += [type(mixer).__name__] * (isinstance(mixer, Mixer) and not isinstance(mixer, Attention))
     return words + ["shared"] * bool(getattr(getattr(model, "stack", None), "groups", None))
 
 
@@ -157,19 +157,19 @@ def small(model: Any) -> Any:
     if "encoder" in sizes:
         sizes["encoder"] = sizes["encoder"].clone(patch=2 * sizes["encoder"].patch)  # a quarter of the patches
     if isinstance(getattr(model, "stack", None), PeriodicStack):
-        kinds = model.attentions()
-        sizes["attention"] = tuple(kind for i, kind in enumerate(kinds) if kind not in kinds[:i])  # a layer of each
-        sizes["depth"] = len(sizes["attention"])
+        kinds = model.mixers()
+        sizes["mixer"] = tuple(kind for i, kind in enumerate(kinds) if kind not in kinds[:i])  # a layer of each
+        sizes["depth"] = len(sizes["mixer"])
     if isinstance(stages := getattr(model, "stages", None), tuple):
-        depth = len(model.attentions())  # a layer of each kind
+        depth = len(model.mixers())  # a layer of each kind
         sizes["stages"] = tuple(dataclasses.replace(stage, width=32, depth=depth) for stage in stages[:2])
     if hasattr(model, "stack"):
         sizes["stack"] = model.stack.clone(unroll=1)  # compiles one layer where it may
     if hasattr(model, "sides"):
         sizes["sides"] = tuple(5 for _ in sizes["stages"])
-        sizes["attention"] = model.attention.clone(kernel=ParallelKernels(small=3))
-    if isinstance(getattr(model, "attention", None), DepthwiseConv):
-        sizes["attention"] = model.attention.clone(side=3)  # a program on CPUs grows with the kernel
+        sizes["mixer"] = model.mixer.clone(kernel=ParallelKernels(small=3))
+    if isinstance(getattr(model, "mixer", None), DepthwiseConv):
+        sizes["mixer"] = model.mixer.clone(side=3)  # a program on CPUs grows with the kernel
     if getattr(getattr(model, "block", None), "drop_path", 0.0):
         sizes["block"] = model.block.clone(drop_path=0.0)
     return model.clone(**sizes)

@@ -107,7 +107,7 @@ def test_every_parameter_has_named_axes_and_its_tower_s_scaling():
     boxed = abstract_variables(exp)["params"]
     boxes = flat_paths(boxed, is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
     assert all(all(axes_of(box)) for box in boxes.values())
-    hidden = "layers/block/attention/cell/recurrent/kernel", "layers/block/cross/key/kernel", "image/conv/kernel"
+    hidden = "layers/block/mixer/cell/recurrent/kernel", "layers/block/cross/key/kernel", "image/conv/kernel"
     assert all(role_of(axes_of(boxes[path])) is Role.HIDDEN for path in hidden)
     assert role_of(axes_of(boxes["image/stem/kernel"])) is Role.INPUT
 
@@ -154,10 +154,10 @@ def test_layers_of_a_recurrence_and_of_attention():
     exp.model = exp.model.clone(block=sys.modules["matcher"].WithAttention())
     shapes = flat_paths(meta.unbox(abstract_variables(exp)["params"]))
     assert shapes["layers/block/before/query/kernel"].shape == (2, 16, 2, 8)
-    assert shapes["layers/block/attention/cell/recurrent/kernel"].shape == (2, 16, 3, 16)
+    assert shapes["layers/block/mixer/cell/recurrent/kernel"].shape == (2, 16, 3, 16)
     assert flops_per_step(exp) > flops_per_step(made())
-    exp.model = made().model.clone(attention=(exp.model.attention, Attention()))
-    with pytest.raises(UserError, match="config.model.attention: .* equal names and shapes, .* got 'GRU, Attention'"):
+    exp.model = made().model.clone(mixer=(exp.model.mixer, Attention()))
+    with pytest.raises(UserError, match="config.model.mixer: .* equal names and shapes, .* got 'GRU, Attention'"):
         flops_per_step(exp)
 
 
@@ -204,7 +204,7 @@ def test_it_adapts_and_is_evaluated(trained, tmp_path):
     assert {path.split("/lora/")[0] for path in new if "/lora/" in path} == {
         f"params/{path}"
         for path in (
-            *(f"layers/block/{part}" for part in ("attention/given", "attention/cell/recurrent")),
+            *(f"layers/block/{part}" for part in ("mixer/given", "mixer/cell/recurrent")),
             *(f"layers/block/cross/{part}" for part in ("query", "value")),
             *(f"text/layers/block/attention/{part}" for part in ("query", "value")),
         )

@@ -162,7 +162,7 @@ MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
     "data 8": (Mesh(data=8), {}),
     "fsdp 8": (Mesh(data=1, fsdp=8), {}),
     "tensor 4, data 2": (Mesh(data=2, tensor=4), {}),
-    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"attention": Attention(context_parallel=RingAttention())}),
+    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"mixer": Attention(context_parallel=RingAttention())}),
     "expert 4, data 2": (Mesh(data=2, expert=4), {}),
     "pipeline 4, data 2": (Mesh(data=2, pipeline=4), {}),
     "pipeline 2 in 2 rounds, fsdp 4": (Mesh(data=1, pipeline=2, fsdp=4), {"stack": Stack(microbatches=4, rounds=2)}),

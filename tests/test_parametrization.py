@@ -217,11 +217,11 @@ def test_branches_are_multiplied() -> None:
     def block(scaling: Scaling) -> PreNorm:
         drawn: dict[str, Any] = dict(kernel_init=KernelInit(scaling=scaling))
         attention, norm = Attention(heads=2, **drawn), LayerNorm()
-        return PreNorm(attention=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
+        return PreNorm(mixer=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
 
     x = numbers(2, 3, 8)
     params = variables(block(Scaling()), x, LayerContext())
-    params["params"]["attention"]["out"] = jax.tree.map(np.zeros_like, params["params"]["attention"]["out"])
+    params["params"]["mixer"]["out"] = jax.tree.map(np.zeros_like, params["params"]["mixer"]["out"])
     whole, half = (call(block(m).apply, params, x, LayerContext()) for m in (Scaling(), Scaling(depth=4.0, alpha=0.5)))
     assert np.abs(whole - x).max() > 0.1
     np.testing.assert_allclose(half - x, (whole - x) / 2, rtol=1e-4, atol=1e-6)

@@ -6,6 +6,7 @@ _NAMES = {
     "heads": "n_head n_heads num_heads num_attention_heads nhead nheads attention_heads",
     "kv_heads": "n_kv_heads num_kv_heads num_key_value_heads n_head_kv",
     "head_size": "head_dim d_head d_kv dim_head",
+    "mixer": "attention attn self_attention self_attn token_mixer",
     "vocab": "vocab_size n_vocab vocabulary vocabulary_size num_embeddings",
     "hidden": "d_ff intermediate_size ffn_dim n_inner mlp_dim dim_feedforward ffn_hidden_size",
     "ratio": "mlp_ratio ffn_ratio",

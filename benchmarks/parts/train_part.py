@@ -14,7 +14,7 @@ WANTED = {"gpt2-124M": 0.50, "vit-b16": 0.35, "bert-base": 0.45, "llama-1B": 0.5
 Flags = dict[str, Any]
 
 BATCH, REMAT, UNROLL = "batch_size", "model.stack.remat", "model.stack.unroll"
-KERNEL, CHUNK = "model.attention.context_parallel.kernel", "objective.loss.chunk"
+KERNEL, CHUNK = "model.mixer.context_parallel.kernel", "objective.loss.chunk"
 _KERNELS: list[Flags] = [{KERNEL: "reference"}, {KERNEL: "tokamax"}]
 # One axis after the other; every choice of an axis is combined with the best flags so far.
 SEARCH: dict[str, list[list[Flags]]] = {

@@ -28,7 +28,7 @@ from txjax.transfer import Every, From
 WIKIPEDIA = "wikipedia/20230601.en"
 
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("distilbert", "", "v5e:4x4", ("model.attention.dropout=0", "microbatches=16")),)
+PLANS = (("distilbert", "", "v5e:4x4", ("model.mixer.dropout=0", "microbatches=16")),)
 
 
 def get_config() -> Experiment:
@@ -40,7 +40,7 @@ def get_config() -> Experiment:
     parts = {"wikipedia": packed(WIKIPEDIA, "train[:99%]"), "books": packed("pg19", "train", "book_text")}
     masked = MaskedToken(mask_id=4, vocab=30522)  # [MASK] is the fifth special of `Trained`
     return Experiment(
-        model=distilbert(dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        model=distilbert(dropout=0.1, mixer=Attention(dropout=0.1), dtype="bfloat16"),
         objective=Distillation(teacher=bert("base", dtype="bfloat16"), objective=masked, chunk=64),
         data=Mixture(parts=parts, weights={"wikipedia": 2500.0, "books": 800.0}),
         evals={"valid": Evaluation(data=packed(WIKIPEDIA, "train[99%:]"), every_steps=1000, max_batches=50)},

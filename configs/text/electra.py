@@ -31,7 +31,7 @@ PLANS = (
         "electra-large",
         "large",
         "v5p:4x4x4",
-        ("model.generator.attention.dropout=0", "model.discriminator.attention.dropout=0"),
+        ("model.generator.mixer.dropout=0", "model.discriminator.mixer.dropout=0"),
     ),
 )
 # Length of a window, windows of an update, updates, the peak of the learning rate.
@@ -56,7 +56,7 @@ def get_config(size: str = "base") -> Experiment:
             size,
             positions=Learned(max_length=512),
             dropout=0.1,
-            attention=Attention(dropout=0.1),
+            mixer=Attention(dropout=0.1),
             stack=Stack(remat="dots" if size == "large" else "none"),
             dtype="bfloat16",
         ),

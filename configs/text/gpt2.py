@@ -31,7 +31,7 @@ PLANS = (
         "gpt2-1.5b-linear",
         "1.5B",
         "v5e:16x16",
-        ("batch_size=512", "mesh.data=32", "mesh.fsdp=8", "model.attention=LinearAttention(use_bias=False)"),
+        ("batch_size=512", "mesh.data=32", "mesh.fsdp=8", "model.mixer=LinearAttention(use_bias=False)"),
     ),
     (
         "gpt2-1.5b-favor",
@@ -41,7 +41,7 @@ PLANS = (
             "batch_size=512",
             "mesh.data=32",
             "mesh.fsdp=8",
-            "model.attention=LinearAttention(use_bias=False, features=FavorPlus(features=128))",
+            "model.mixer=LinearAttention(use_bias=False, features=FavorPlus(features=128))",
         ),
     ),
 )
@@ -55,7 +55,7 @@ def get_config(size: str = "124M") -> Experiment:
         model=gpt2(
             size,
             vocab=50304,  # a multiple of 128
-            attention=Attention(use_bias=False),
+            mixer=Attention(use_bias=False),
             mlp=MLP(activation="gelu_tanh", use_bias=False),
             norm=LayerNorm(eps=1e-5, use_bias=False),
             stack=Stack(remat="none" if small else "dots"),

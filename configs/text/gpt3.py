@@ -5,7 +5,7 @@
 
 Rates and batches are the paper's, but for the ramp of the batch at the start and the end of the cosine, which the paper
 reaches after 260 billion tokens. All layers are dense; the paper's banded ones, whose width it doesn't print, would be
-`--config.model.attention=(Attention(),Attention(window=256))`. A byte-level BPE of GPT-2's size is trained on the first
+`--config.model.mixer=(Attention(),Attention(window=256))`. A byte-level BPE of GPT-2's size is trained on the first
 million documents.
 
 Cost: 2.6e20 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 180 hours of one H100 at 40% of its

@@ -28,7 +28,7 @@ def get_config(variant: str = "local_global") -> Experiment:
     held_out = NextTokenWindows(split="validation", length=128)
     sizes: dict[str, Any] = dict(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2())
     model = {
-        "local_global": lambda: Decoder(**sizes, attention=(Attention(), Attention(window=16))),
+        "local_global": lambda: Decoder(**sizes, mixer=(Attention(), Attention(window=16))),
         "shared": lambda: Decoder(**sizes, stack=Stack(groups=1)),
         "two_streams": lambda: ReversibleDecoder(**sizes),
     }[variant]()

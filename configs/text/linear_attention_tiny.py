@@ -33,7 +33,7 @@ def get_config(features: str = "elu") -> Experiment:
     }[features]
     sizes = dict(vocab=len(ALPHABET), width=128, depth=4, heads=4)
     return Experiment(
-        model=Decoder(**sizes, positions=Rotary(), attention=mixer, initial=GPT2()),
+        model=Decoder(**sizes, positions=Rotary(), mixer=mixer, initial=GPT2()),
         objective=NextToken(),
         data=NextTokenWindows(name="tiny_shakespeare", split="train", **letters),
         evals={"valid": Evaluation(data=NextTokenWindows(split="validation", **letters), every_steps=500)},

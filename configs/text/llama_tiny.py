@@ -31,7 +31,7 @@ def get_config() -> Experiment:
             depth=4,
             heads=4,
             kv_heads=2,
-            attention=Attention(use_bias=False, qk_norm=RMSNorm()),
+            mixer=Attention(use_bias=False, qk_norm=RMSNorm()),
             mlp=GatedMLP(use_bias=False),
             head=Softcap(Untied(), cap=30.0),
         ),

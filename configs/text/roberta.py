@@ -25,7 +25,7 @@ from txjax.sharding import Mesh
 
 VARIANTS = ("base", "large")
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("roberta-large", "large", "v5p:4x4x4", ("model.attention.dropout=0", "microbatches=4")),)
+PLANS = (("roberta-large", "large", "v5p:4x4x4", ("model.mixer.dropout=0", "microbatches=4")),)
 WIKIPEDIA = "wikipedia/20230601.en"
 # Peak learning rates and updates of warm-up (table 9).
 RATES = {"base": (6e-4, 24_000), "large": (4e-4, 30_000)}
@@ -46,7 +46,7 @@ def get_config(size: str = "base") -> Experiment:
     model = roberta(
         size,
         dropout=0.1,
-        attention=Attention(dropout=0.1),
+        mixer=Attention(dropout=0.1),
         stack=Stack(remat="dots" if size == "large" else "none"),
         dtype="bfloat16",
     )

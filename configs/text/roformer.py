@@ -23,7 +23,7 @@ from txjax.sharding import Mesh
 WIKIPEDIA = "wikipedia/20230601.en"
 
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("roformer", "", "v5e:4x4", ("model.attention.dropout=0",)),)
+PLANS = (("roformer", "", "v5e:4x4", ("model.mixer.dropout=0",)),)
 
 
 def get_config() -> Experiment:
@@ -34,7 +34,7 @@ def get_config() -> Experiment:
 
     parts = {"wikipedia": windows(WIKIPEDIA, "train[:99%]"), "books": windows("pg19", "train", "book_text")}
     return Experiment(
-        model=roformer("base", dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        model=roformer("base", dropout=0.1, mixer=Attention(dropout=0.1), dtype="bfloat16"),
         objective=MaskedToken(mask_id=4, vocab=30522),  # [MASK] is the fifth special of `Trained`
         data=Mixture(parts=parts, weights={"wikipedia": 2500.0, "books": 800.0}),
         evals={"valid": Evaluation(data=windows(WIKIPEDIA, "train[99%:]"), every_steps=5000, max_batches=50)},

@@ -31,7 +31,7 @@ def get_config() -> Experiment:
             depth=4,
             heads=4,
             max_length=64,
-            attention=Attention(use_bias=False),
+            mixer=Attention(use_bias=False),
             mlp=MLP(activation="gelu_tanh", use_bias=False),
             norm=LayerNorm(use_bias=False),
         ),

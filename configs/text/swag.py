@@ -28,7 +28,7 @@ def get_config(size: str = "base") -> Experiment:
     endings = tuple(f"{{ending{i}}}" for i in range(4))
     texts = dict(context="{sent1} {sent2}", choices=endings, length=128, tokenizer=tokenizer)
     return Experiment(
-        model=bert(size, head=Classes(1, Pooler()), dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        model=bert(size, head=Classes(1, Pooler()), dropout=0.1, mixer=Attention(dropout=0.1), dtype="bfloat16"),
         objective=MultipleChoice(),
         data=Choices(name="swag", split="train", **texts),
         evals={"valid": Evaluation(data=Choices(split="validation", **texts), every_steps=1000)},

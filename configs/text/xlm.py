@@ -31,7 +31,7 @@ TRANSLATED = ("bg", "de", "el", "es", "fr")
 LENGTH = 256
 
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("xlm", "", "v5p:4x4x4", ("model.attention.dropout=0",)),)
+PLANS = (("xlm", "", "v5p:4x4x4", ("model.mixer.dropout=0",)),)
 
 
 def get_config() -> Experiment:
@@ -64,7 +64,7 @@ def get_config() -> Experiment:
         model=xlm(
             "xnli15-1024",
             dropout=0.1,
-            attention=Attention(dropout=0.1),
+            mixer=Attention(dropout=0.1),
             stack=Stack(remat="dots"),
             dtype="bfloat16",
         ),

@@ -76,7 +76,7 @@ class Recipe:
 
 def grouped_cvt(size: str, **fields: Any) -> CvT:
     """With statistics of 256 examples, a device's share in the authors' runs."""
-    return cvt(size, attention=ConvAttention(norm=BatchNorm(group=256)), **fields)
+    return cvt(size, mixer=ConvAttention(norm=BatchNorm(group=256)), **fields)
 
 
 def grouped_max_vit(size: str, **fields: Any) -> MaxViT:

@@ -29,7 +29,7 @@ def get_config() -> Experiment:
                 Stage(width=32, depth=2, heads=2),
                 Stage(width=64, depth=3, heads=4),
             ),
-            attention=ConvAttention(norm=BatchNorm(group=16)),
+            mixer=ConvAttention(norm=BatchNorm(group=16)),
             head=Classes(10, FirstToken()),
         ),
         objective=Classification(),

@@ -25,7 +25,7 @@ from txjax.transfer import From
 
 VARIANTS = tuple(MASK_GIT)
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("maskgit-512", "512", "v5e:8x8", ("mesh.data=-1", "model.attention.dropout=0")),)
+PLANS = (("maskgit-512", "512", "v5e:8x8", ("mesh.data=-1", "model.mixer.dropout=0")),)
 BATCH = 256
 SHOWN = (1, 22, 88, 130, 207, 279, 417, 933)  # classes of the pictures
 
@@ -34,7 +34,7 @@ def get_config(size: str = "256") -> Experiment:
     side = int(size)
     validation = imagenet("validation", Resize(side), CenterCrop(side), name=None, shape=(side, side, 3))
     return Experiment(
-        model=mask_git(size, dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        model=mask_git(size, dropout=0.1, mixer=Attention(dropout=0.1), dtype="bfloat16"),
         objective=MaskedVisualTokens(
             tokenizer=vq_tokenizer(dtype="bfloat16"),
             classes=1000,

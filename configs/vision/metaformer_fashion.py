@@ -37,7 +37,7 @@ def get_config(variant: str = "pooling") -> Experiment:
                 Stage(width=128, depth=2, heads=8),
             ),
             stem=ConvEmbedding(side=3, stride=2, padding=1),
-            attention=MIXERS[variant](),
+            mixer=MIXERS[variant](),
             block=PreNorm(layer_scale=0.1, drop_path=0.1),
             initial=Init(),
             head=Classes(10, MeanTokens()),
@@ -55,4 +55,4 @@ def get_config(variant: str = "pooling") -> Experiment:
 
 def sweep() -> list[dict]:
     """Each mixer with three seeds."""
-    return grid({"model.attention": [MIXERS[name]() for name in VARIANTS], "seed": range(3)})
+    return grid({"model.mixer": [MIXERS[name]() for name in VARIANTS], "seed": range(3)})

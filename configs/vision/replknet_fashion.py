@@ -31,7 +31,7 @@ def get_config() -> Experiment:
             sides=(13, 7),
             stem=ConvEmbedding(side=3, stride=2, padding=1),
             norm=norm,
-            attention=LargeKernelMixer(norm=norm.clone()),
+            mixer=LargeKernelMixer(norm=norm.clone()),
             mlp=NormedMLP(norm=norm.clone()),
             initial=Init(),
             head=Classes(10, MeanTokens()),

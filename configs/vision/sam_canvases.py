@@ -34,7 +34,7 @@ def get_config() -> Experiment:
                 heads=4,
                 class_token=None,
                 positions=Learned(max_length=16**2),
-                attention=windows_then_all(3, window=8, side=16),
+                mixer=windows_then_all(3, window=8, side=16),
                 block=PreNormWithoutFinal(),
                 stack=PeriodicStack(),
             ),

@@ -24,7 +24,7 @@ def get_config() -> Experiment:
         model=Swin(
             stages=(Stage(width=32, depth=2, heads=2), Stage(width=64, depth=2, heads=4)),
             stem=PatchEmbedding(patch=1),
-            attention=shifted_windows(4),
+            mixer=shifted_windows(4),
             block=PreNorm(drop_path=0.1),
             positions=Learned(max_length=64),
             dropout=0.1,

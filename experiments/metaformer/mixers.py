@@ -20,7 +20,7 @@ def main(report: Path) -> None:
     scores = collections.defaultdict[str, list[float]](list)
     milliseconds = collections.defaultdict[str, list[float]](list)
     for point in json.loads(report.read_text(encoding="utf-8"))["points"]:
-        mixer = point["values"]["model.attention"]
+        mixer = point["values"]["model.mixer"]
         scores[mixer].append(100 * point["metrics"][METRIC])
         milliseconds[mixer].append(point["metrics"]["perf/step_ms"])
     order = sorted(scores, key=lambda mixer: statistics.mean(scores[mixer]))

@@ -92,7 +92,7 @@ def test_grids_by_the_number_of_tokens() -> None:
 def test_chosen_maps_of_layers_that_take_turns_and_are_recomputed() -> None:
     """Causal maps whose rows sum to 1, as `attention_maps` has them; the second kind sees two tokens."""
     turns = Attention(), Attention(window=2)
-    model = Decoder(vocab=7, width=8, depth=4, heads=2, attention=turns, stack=Stack(remat="full"))
+    model = Decoder(vocab=7, width=8, depth=4, heads=2, mixer=turns, stack=Stack(remat="full"))
     inputs = {"tokens": jnp.asarray([[1, 2, 3, 4, 5, 6]]), "segments": jnp.asarray([[1, 1, 1, 1, 1, 0]])}
     params = variables(model, **inputs)
     ((path, known),) = attentions_of_call(model, params, inputs).items()

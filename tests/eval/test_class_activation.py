@@ -69,7 +69,7 @@ def test_grad_cam_of_layers_that_take_turns() -> None:
     """As of layers of one kind that compute the same: a window of all tokens."""
     maps = []
     for attention in (Attention(), (Attention(), Attention(window=9))):
-        model = vit(Classes(3, FirstToken()), attention=attention)
+        model = vit(Classes(3, FirstToken()), mixer=attention)
         params = variables(model, image=IMAGES)
         maps.append(activation(model, params).maps)
     assert np.any(maps[0])

@@ -96,13 +96,13 @@ BIT: dict[str, Any] = {
     "stages": (Stage(32, 1), Stage(64, 3)),
     "stem": BottleneckStem(channels=8),
     "norm": GroupNormRelu(groups=4),
-    "attention": BottleneckConvs(eps=1e-8),
+    "mixer": BottleneckConvs(eps=1e-8),
 }
 ENCODER = ViT(
     **SMALL | {"norm": LayerNorm(), "depth": 4},
     class_token=None,
     positions=Learned(max_length=4),
-    attention=windows_then_all(2, window=1, side=2),
+    mixer=windows_then_all(2, window=1, side=2),
     block=PreNormWithoutFinal(drop_path=0.1),
     stack=PeriodicStack(remat="full"),
 )
@@ -125,7 +125,7 @@ MODELS = {
     ),
     "vit-fixed": (ViT(**SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
     "vit-qkv-bias": (
-        ViT(head=CLASSES, **SMALL, positions=SINES, image_size=(4, 6), attention=Attention(biases=("out",))),
+        ViT(head=CLASSES, **SMALL, positions=SINES, image_size=(4, 6), mixer=Attention(biases=("out",))),
         {"image": IMAGE},
     ),
     "mae": (MAE(**SMALL, **DECODER, image_size=(4, 6)), {"image": IMAGE}),
@@ -158,11 +158,11 @@ MODELS = {
         {"tokens": TOKENS},
     ),
     "qwen2": (
-        llama(vocab=11, width=8, depth=2, heads=2, attention=Attention(biases=("query", "key", "value"))),
+        llama(vocab=11, width=8, depth=2, heads=2, mixer=Attention(biases=("query", "key", "value"))),
         {"tokens": TOKENS},
     ),
     "qwen3": (
-        llama(vocab=11, width=8, depth=2, heads=2, attention=Attention(use_bias=False, qk_norm=RMSNorm(eps=1e-5))),
+        llama(vocab=11, width=8, depth=2, heads=2, mixer=Attention(use_bias=False, qk_norm=RMSNorm(eps=1e-5))),
         {"tokens": TOKENS},
     ),
     "gpt_neo": (gpt_neo(vocab=11, width=6, depth=4, heads=2, max_length=7, window=3), {"tokens": TOKENS}),
@@ -189,7 +189,7 @@ MODELS = {
     "electra-classes": (Bert(**BERT, head=Classes(3, GELU)), {"tokens": TOKENS}),
     "electra-alone": (Bert(**BERT, head=None), {"tokens": TOKENS}),
     "electra-masked": (Bert(**BERT, embed_width=4), {"tokens": TOKENS}),
-    "cvt": (CvT(stages=CVT, attention=ConvAttention(norm=BatchNorm(group=2)), head=CLASSES), {"image": IMAGE}),
+    "cvt": (CvT(stages=CVT, mixer=ConvAttention(norm=BatchNorm(group=2)), head=CLASSES), {"image": IMAGE}),
     "sam": (SEGMENTER, {"image": SQUARE, "mask": jnp.asarray(numbers(2, 1, 8, 8))}),
     "bit": (BiT(**BIT, head=Classes(3, MeanTokens())), {"image": IMAGE}),
     "bit-features": (BiT(**BIT, head=Pooled(MeanTokens())), {"image": IMAGE}),
@@ -550,18 +550,18 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
             "config.model.mlp.hidden: expected 24, got 7",
         ),
         (Bert(**BERT, head=PlainMaskedTokens()), "config.model.types: expected None, got 2"),
-        (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
+        (tiny(mixer=Attention(head_size=4)), "config.model.mixer.head_size: expected 3, got 4"),
         (
-            tiny(attention=(Attention(),) * 3),
-            "config.model.attention: expected one Attention, the same",
+            tiny(mixer=(Attention(),) * 3),
+            "config.model.mixer: expected one Attention, the same",
         ),
         (
-            gpt_neo(vocab=11, width=6, depth=4, heads=2, max_length=7, attention=(WINDOWED, WINDOWED.clone(window=4))),
-            r"config\.model\.attention: expected one window in all local layers, got \[3, 4\]",
+            gpt_neo(vocab=11, width=6, depth=4, heads=2, max_length=7, mixer=(WINDOWED, WINDOWED.clone(window=4))),
+            r"config\.model\.mixer: expected one window in all local layers, got \[3, 4\]",
         ),
         (
-            llama(vocab=11, width=8, depth=2, heads=2, attention=LinearAttention()),
-            "config.model.attention: expected one Attention, the same in all layers, got 'LinearAttention'",
+            llama(vocab=11, width=8, depth=2, heads=2, mixer=LinearAttention()),
+            "config.model.mixer: expected one Attention, the same in all layers, got 'LinearAttention'",
         ),
         (llama(vocab=11, width=8, depth=2, heads=2, head=Softcap(Untied())), "config.model.head.class: .*Untied"),
         (tiny(stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
@@ -574,7 +574,7 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
             transformer(**TRANSLATED, cross=CrossAttention(head_size=4)),
             "config.model.cross.head_size: expected 3, got 4",
         ),
-        (t5(**TRANSLATED, attention=Attention(use_bias=False)), "config.model.attention.scale: expected 1.0, got None"),
+        (t5(**TRANSLATED, mixer=Attention(use_bias=False)), "config.model.mixer.scale: expected 1.0, got None"),
         (t5(**TRANSLATED, source_vocab=12), "config.model.source_vocab: expected None, got 12"),
         (Deberta(**TRANSLATED, mask_decoder=MaskDecoder()), "config.model.mask_decoder"),
         (Deberta(**TRANSLATED, head=ReplacedTokens()), "config.model.head: expected MaskedTokens, .* or None"),
@@ -590,7 +590,7 @@ def test_unsupported_model_fields_are_refused(model, said, tmp_path):
 
 
 def test_missing_biases_are_zeros(tmp_path):
-    model = tiny(attention=Attention(use_bias=False), norm=LayerNorm(eps=1e-5, use_bias=False))
+    model = tiny(mixer=Attention(use_bias=False), norm=LayerNorm(eps=1e-5, use_bias=False))
     original = variables(model, TOKENS)
     huggingface.save(model, original, tmp_path / "x")
     again, weights = huggingface.load(tmp_path / "x")
@@ -602,7 +602,7 @@ def test_missing_biases_are_zeros(tmp_path):
 
 def test_biases_of_some_projections(tmp_path):
     """If the format has one flag for several biases, the missing ones are zeros."""
-    model = llama(vocab=11, width=8, depth=2, heads=4, attention=Attention(biases=("query", "value")))
+    model = llama(vocab=11, width=8, depth=2, heads=4, mixer=Attention(biases=("query", "value")))
     original = variables(model, TOKENS)
     assert [name for name, part in original["params"]["layers"]["block"]["attention"].items() if "bias" in part] == [
         "query",
@@ -614,8 +614,8 @@ def test_biases_of_some_projections(tmp_path):
     assert attention["query"]["bias"].any() and not attention["key"]["bias"].any() and "bias" in attention["out"]
     given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, original)))
     np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
-    wrong = llama(vocab=11, width=8, depth=2, heads=4, attention=Attention(biases=("qurey",)))
-    with pytest.raises(UserError, match=r"config\.model\.attention\.biases: .*did you mean query"):
+    wrong = llama(vocab=11, width=8, depth=2, heads=4, mixer=Attention(biases=("qurey",)))
+    with pytest.raises(UserError, match=r"config\.model\.mixer\.biases: .*did you mean query"):
         wrong.init(jax.random.key(0), TOKENS)
 
 

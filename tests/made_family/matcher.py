@@ -115,9 +115,9 @@ class WithAttention(PreNorm):
 
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[nn.Module, LayerContext]]:
-        assert self.attention
+        assert self.mixer
         names = "heads", "kv_heads", "kernel_init"
-        own = {name: getattr(self.attention, name) for name in names}
+        own = {name: getattr(self.mixer, name) for name in names}
         attend = set_model_fields(self.first, "config.model.block.first", **own).clone(parent=self, name="before")
         return {"before": (attend, context)} | super().layers(context)
 
@@ -128,14 +128,14 @@ class Matcher(Transformer, kw_only=True):
     Attributes:
       image: the tower of images.
       text: the tower of captions, with `head=None`.
-      attention: what mixes the caption's positions.
+      mixer: what mixes the caption's positions.
       cross: attention of the caption's tokens to the image's places.
       head: from the caption's tokens to the output.
     """
 
     image: Glimpses
     text: Bert
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=GRU)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=GRU)
     cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
     head: Head | None = dataclasses.field(default_factory=lambda: Classes(2, LastToken()))
 

@@ -42,6 +42,6 @@ def get_config(variant: str = "") -> Experiment:
     )
     if variant == "adapted":
         made.init_from = From(omit=("head",))
-        made.model.adapter = LoRA(paths=r".*(attention|cross)/(query|value|given|cell/recurrent)", rank=2)
+        made.model.adapter = LoRA(paths=r".*(attention|mixer|cross)/(query|value|given|cell/recurrent)", rank=2)
         made.optimizer.groups = train_adapter("head/.*")
     return made

@@ -57,7 +57,7 @@ def test_equals_the_formula_of_its_units() -> None:
     assert "stages_0" not in params  # whose only unit is the stem's
     for layer in range(2):
         own = jax.tree.map(lambda leaf, layer=layer: leaf[layer], params["stages_1"]["layers"]["block"])
-        x = x + branch(normed(x, own["norm_attention"]), own["attention"])
+        x = x + branch(normed(x, own["norm_mixer"]), own["mixer"])
     features = normed(x, params["norm_final"]).mean((1, 2))
     wanted = features @ params["head"]["kernel"] + params["head"]["bias"]
     np.testing.assert_allclose(call(jax.jit(model.apply), made, image), wanted, rtol=1e-4, atol=1e-4)
@@ -69,7 +69,7 @@ def test_features_of_a_chosen_last_stage() -> None:
     image = jax.ShapeDtypeStruct((1, 224, 192, 3), jnp.float32)
     encoded, made = jax.eval_shape(lambda image: model.init_with_output(jax.random.key(0, impl="rbg"), image), image)
     assert encoded.grid == Grid(14, 12) and encoded.features.shape == (1, 14 * 12, 1024)
-    depths = [made["params"][f"stages_{i}"]["layers"]["block"]["norm_attention"]["scale"].value.shape for i in range(3)]
+    depths = [made["params"][f"stages_{i}"]["layers"]["block"]["norm_mixer"]["scale"].value.shape for i in range(3)]
     assert depths == [(2, 256), (3, 512), (8, 1024)]
 
 
@@ -100,7 +100,7 @@ def test_an_image_of_one_pixel_has_finite_outputs() -> None:
     [
         ({"norm": GroupNormRelu(groups=3)}, "GroupNorm.groups: expected a divisor of the 4 channels, got 3"),
         ({"stages": (Stage(6, 1),)}, r"config\.model\.stages\.width: expected a multiple of 4, got 6"),
-        ({"attention": BottleneckConvs(norm=GroupNormRelu())}, r"config\.model\.attention\.norm: expected nothing"),
+        ({"mixer": BottleneckConvs(norm=GroupNormRelu())}, r"config\.model\.mixer\.norm: expected nothing"),
         ({"parametrization": MuP(8, 8)}, r"parametrization: expected Standard\(\) for standardised kernels"),
         ({"adapter": LoRA(paths=".*conv_1")}, "adapter"),
     ],

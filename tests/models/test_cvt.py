@@ -74,7 +74,7 @@ def test_scores_scale_with_the_base_of_mup() -> None:
     narrow = CvT(stages=STAGES, parametrization=MuP(base_width=6, base_head_size=6))
     wide = CvT(stages=tuple(Stage(2 * s.width, s.depth, 2 * s.heads) for s in STAGES), parametrization=MuP(6, 6))
     for number in range(3):
-        sizes = [(model.layers_of(number).blocks().attention, 6) for model in (narrow, wide)]
+        sizes = [(model.layers_of(number).blocks().mixer, 6) for model in (narrow, wide)]
         factors = {mixer.query_factors(size) for mixer, size in sizes}
         assert factors == {(1.0, STAGES[number].heads ** -0.5)}
 
@@ -83,8 +83,8 @@ def test_scores_scale_with_the_base_of_mup() -> None:
     ("fields", "shape", "words"),
     [
         ({}, (1, 2, 30, 1), r"NormedConvEmbedding\.side: expected at most 6.*, got 7; larger images"),
-        ({"attention": ConvAttention(side=2)}, (1, 8, 8, 1), r"attention\.side: expected an odd number, got 2"),
-        ({"attention": ConvAttention(window=2)}, (1, 8, 8, 1), r"attention: expected Attention\(\) for these tokens"),
+        ({"mixer": ConvAttention(side=2)}, (1, 8, 8, 1), r"mixer\.side: expected an odd number, got 2"),
+        ({"mixer": ConvAttention(window=2)}, (1, 8, 8, 1), r"mixer: expected Attention\(\) for these tokens"),
     ],
 )
 def test_bad_sizes_are_errors_of_one_line(fields: dict[str, Any], shape: tuple[int, ...], words: str) -> None:

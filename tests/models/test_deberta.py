@@ -117,7 +117,7 @@ def test_the_mask_decoder_adds_absolute_positions_and_has_no_layer_of_its_own() 
         ({"positions": NoPositions()}, r"config.model.positions: expected RelativeEmbeddings\(\)"),
         ({"kv_heads": 1}, "config.model.kv_heads: expected None"),
         ({"positions": RelativeEmbeddings(max_distance=8, buckets=16)}, "max_distance: expected more than half"),
-        ({"attention": Attention()}, r"config.model.attention: expected DisentangledAttention\(\), .*got 'Attention'"),
+        ({"mixer": Attention()}, r"config.model.mixer: expected DisentangledAttention\(\), .*got 'Attention'"),
         (
             {"mask_decoder": MaskDecoder(positions=Learned(max_length=L - 1))},
             r"config.model.mask_decoder.positions.max_length: expected at least",
@@ -131,9 +131,9 @@ def test_parts_that_do_not_fit_are_named(fields: dict, message: str) -> None:
 
 def test_it_has_no_cache_and_says_so() -> None:
     attention, positions = DisentangledAttention(), RelativeEmbeddings(max_distance=4)
-    model = Decoder(vocab=11, width=8, depth=1, heads=2, attention=attention, positions=positions)
+    model = Decoder(vocab=11, width=8, depth=1, heads=2, mixer=attention, positions=positions)
     params = shapes(model, TOKENS)
-    with pytest.raises(UserError, match=r"config.model.attention: expected attention with a cache, .*got 'Disent"):
+    with pytest.raises(UserError, match=r"config.model.mixer: expected attention with a cache, .*got 'Disent"):
         generator_for(model, params, {"tokens": TOKENS}, L)
 
 

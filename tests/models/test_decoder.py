@@ -117,7 +117,7 @@ def test_fields_may_change_after_construction() -> None:
 
 
 def test_dropout_is_off_outside_training() -> None:
-    model = decoder(dropout=0.5, attention=Attention(dropout=0.5))
+    model = decoder(dropout=0.5, mixer=Attention(dropout=0.5))
     params, rngs = variables(model, TOKENS), {"dropout": jax.random.key(1, impl="rbg")}
     noisy = jax.jit(lambda p: dense(call(model.apply, p, TOKENS, train=True, rngs=rngs)))(params)
     still = forward(decoder())(params, TOKENS)
@@ -132,7 +132,7 @@ def test_dropout_is_off_outside_training() -> None:
         ({"kv_heads": 3}, r"config\.model\.kv_heads: expected a divisor of the 4 heads, got 3"),
         ({"heads": 8, "kv_heads": 8}, r"config\.model\.heads: expected an even head size"),
         ({"positions": Learned(max_length=5)}, r"config\.model\.positions\.max_length: expected at least .* 6, got 5"),
-        ({"attention": Attention(heads=2)}, r"config\.model\.attention\.heads"),
+        ({"mixer": Attention(heads=2)}, r"config\.model\.mixer\.heads"),
         ({"stack": Stack(depth=2)}, r"config\.model\.stack\.depth"),
     ],
 )

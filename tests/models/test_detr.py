@@ -18,7 +18,7 @@ from helpers.arrays import call, numbers, shapes, variables
 
 def small(**fields: Any) -> DETR:
     """On a backbone that looks at every patch of 4 x 4 pixels by itself."""
-    backbone = MetaFormer(stages=(Stage(12, 1),), stem=PatchEmbedding(patch=4), attention=Identity(), norm=LayerNorm())
+    backbone = MetaFormer(stages=(Stage(12, 1),), stem=PatchEmbedding(patch=4), mixer=Identity(), norm=LayerNorm())
     sizes: dict[str, Any] = dict(queries=3, width=8, depth=2, heads=2, head=ObjectBoxes(4))
     return DETR(**dict(backbone=backbone) | sizes | fields)
 

@@ -64,7 +64,7 @@ def test_other_images_are_padded_as_those_of_the_resolution() -> None:
 def test_squeezed_channels_are_of_the_input() -> None:
     params = shapes(tiny(), numbers(1, 12, 12, 3))["params"]
     assert params["downsample_1"]["excite"]["down"]["kernel"].shape == (16, 2)
-    assert params["stages_1"]["layers"]["block"]["attention"]["excite"]["down"]["kernel"].shape == (1, 32, 4)
+    assert params["stages_1"]["layers"]["block"]["mixer"]["excite"]["down"]["kernel"].shape == (1, 32, 4)
 
 
 @pytest.mark.parametrize(

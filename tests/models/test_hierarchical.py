@@ -25,7 +25,7 @@ IMAGE = jnp.asarray(numbers(2, 12, 10, 1))
 
 def swin(**fields: Any) -> Swin:
     stages = (Stage(8, 2, 2), Stage(16, 2, 2), Stage(24, 4, 3))
-    small: dict[str, Any] = dict(stages=stages, stem=PatchEmbedding(patch=2), attention=shifted_windows(3))
+    small: dict[str, Any] = dict(stages=stages, stem=PatchEmbedding(patch=2), mixer=shifted_windows(3))
     return Swin(**small | fields)
 
 

@@ -24,7 +24,7 @@ SIZES: dict[str, Any] = dict(width=8, depth=1, heads=2)
 STEM = ConvNet(width=4, depth=1, stages=3)  # to 2 x 3 places of 16 channels
 
 STAGES = (Stage(4, 1, 1), Stage(8, 1, 2))
-SWIN = Swin(stages=STAGES, stem=PatchEmbedding(patch=2), attention=WindowAttention(side=2))
+SWIN = Swin(stages=STAGES, stem=PatchEmbedding(patch=2), mixer=WindowAttention(side=2))
 
 
 def hybrid(**fields: Any) -> ViT:

@@ -185,7 +185,7 @@ def model(**fields: Any) -> MaxViT:
     small: dict[str, Any] = dict(
         stages=(Stage(8, 1, 2), Stage(16, 3, 2)),
         stem=MaxViTStem(channels=4),
-        attention=WindowAttention(side=3),
+        mixer=WindowAttention(side=3),
         grid_attention=GridAttention(side=3),
         head=Classes(3, Pooler(pool=NormedPool())),
     )
@@ -228,7 +228,7 @@ def test_drop_path_rises_over_all_layers() -> None:
         ({"downsample": PatchMerging()}, r"config.model.downsample: expected MBConv\(\), got .PatchMerging"),
         ({"stem": PatchMerging()}, r"config.model.stem: expected MaxViTStem\(\), got .PatchMerging"),
         ({"block": PreNorm()}, r"config.model.block: expected MaxViTBlock\(\)"),
-        ({"attention": (WindowAttention(), WindowAttention())}, r"config.model.block: expected MaxViTBlock\(\) with"),
+        ({"mixer": (WindowAttention(), WindowAttention())}, r"config.model.block: expected MaxViTBlock\(\) with"),
         ({"grid_attention": GridAttention(shift=2)}, "grid_attention.shift: expected 0"),
     ],
 )

@@ -22,7 +22,7 @@ IMAGE = jnp.asarray(numbers(2, 20, 24, 1))
 def small(**fields: Any) -> RepLKNet:
     stages = dict(stages=(Stage(6, 2), Stage(8, 1)), sides=(7, 5))
     mixer = LargeKernelMixer(kernel=ParallelKernels(small=3), ratio=1.5)
-    return RepLKNet(**stages | dict(attention=mixer, head=Classes(3, MeanTokens())) | fields)
+    return RepLKNet(**stages | dict(mixer=mixer, head=Classes(3, MeanTokens())) | fields)
 
 
 def normed(x: np.ndarray, made: dict[str, Any], path: str) -> np.ndarray:
@@ -66,15 +66,15 @@ def test_a_stage_is_the_formula_of_the_paper() -> None:
         name: jax.tree.map(lambda leaf: leaf[0], made[name]["stages_1"]["layers"]["block"])
         for name in ("params", "batch_stats")
     }
-    kernels = layer["params"]["attention"]
+    kernels = layer["params"]["mixer"]
 
     def pointwise(y: np.ndarray, name: str) -> np.ndarray:
         y = y @ kernels[name]["conv"]["kernel"][0, 0]
-        return normed(y, layer, f"attention/{name}/norm")
+        return normed(y, layer, f"mixer/{name}/norm")
 
-    y = np.maximum(pointwise(normed(x, layer, "norm_attention"), "in"), 0)
+    y = np.maximum(pointwise(normed(x, layer, "norm_mixer"), "in"), 0)
     branches = [
-        normed(convolved(y, kernels["depthwise"][name]["conv"]["kernel"]), layer, f"attention/depthwise/{name}/norm")
+        normed(convolved(y, kernels["depthwise"][name]["conv"]["kernel"]), layer, f"mixer/depthwise/{name}/norm")
         for name in ("large", "small")
     ]
     x = x + pointwise(np.maximum(sum(branches), 0), "out")
@@ -87,15 +87,15 @@ def test_a_stage_is_the_formula_of_the_paper() -> None:
 
 @pytest.mark.parametrize("branch", [3, None])
 def test_the_merged_model_equals_the_one_that_was_trained(branch: int | None) -> None:
-    model = small(attention=LargeKernelMixer(kernel=ParallelKernels(small=branch)))
+    model = small(mixer=LargeKernelMixer(kernel=ParallelKernels(small=branch)))
     made = variables(model, IMAGE)
     merged, folded = model.merged(made)
-    assert isinstance(merged.attention.kernel, MergedKernel)
+    assert isinstance(merged.mixer.kernel, MergedKernel)
     wanted = shapes(merged, IMAGE)
     assert jax.tree.map(jnp.shape, folded) == jax.tree.map(lambda leaf: leaf.shape, wanted)
     before, after = (jax.jit(m.apply)(v, IMAGE) for m, v in ((model, made), (merged, folded)))
     np.testing.assert_allclose(before, after, atol=1e-4, rtol=1e-4)
-    with pytest.raises(UserError, match=r"config\.model\.attention\.kernel: expected ParallelKernels\(\)"):
+    with pytest.raises(UserError, match=r"config\.model\.mixer\.kernel: expected ParallelKernels\(\)"):
         merged.merged(folded)
 
 

@@ -26,7 +26,7 @@ def translator(**fields: Any) -> dict[str, Any]:
 
 
 def detector(**fields: Any) -> dict[str, Any]:
-    backbone = MetaFormer(stages=(Stage(12, 1),), stem=PatchEmbedding(patch=4), attention=Identity(), norm=LayerNorm())
+    backbone = MetaFormer(stages=(Stage(12, 1),), stem=PatchEmbedding(patch=4), mixer=Identity(), norm=LayerNorm())
     return shapes(DETR(backbone=backbone, queries=3, **SIZES | fields), jnp.zeros((1, 8, 8, 1)))["params"]
 
 

@@ -117,7 +117,7 @@ def test_arguments_that_a_ring_does_not_support() -> None:
             ({"dropout": lambda weights: weights}, "dropout"),
         ):
             with pytest.raises(
-                UserError, match=rf"config\.model\.attention\.context_parallel: expected AllGatherKV\(\) .* {what}"
+                UserError, match=rf"config\.model\.mixer\.context_parallel: expected AllGatherKV\(\) .* {what}"
             ):
                 attention(RingAttention())(*GIVEN[:3], Mask(), **more)
 

@@ -57,5 +57,5 @@ def test_tokens_that_are_no_grid_are_a_user_error(mixer: GridMixer, context: Lay
 
 
 def test_an_even_side_is_a_user_error() -> None:
-    with pytest.raises(UserError, match=r"config\.model\.attention\.side: expected an odd number, got 2"):
+    with pytest.raises(UserError, match=r"config\.model\.mixer\.side: expected an odd number, got 2"):
         call(Pooling(side=2).apply, {}, X, CONTEXT)

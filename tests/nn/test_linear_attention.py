@@ -124,7 +124,7 @@ def test_rows_are_orthogonal_in_blocks() -> None:
 
 def model(features: Any, **more: Any) -> Decoder:
     attention = LinearAttention(features=features, chunk=2)
-    return Decoder(vocab=11, width=8, depth=1, heads=2, **{"positions": Rotary(), "attention": attention} | more)
+    return Decoder(vocab=11, width=8, depth=1, heads=2, **{"positions": Rotary(), "mixer": attention} | more)
 
 
 @pytest.mark.parametrize("features", [EluPlusOne(), pytest.param(FavorPlus(features=6), marks=pytest.mark.slow)])
@@ -166,7 +166,7 @@ def test_a_decoder_generates_with_a_state_of_one_size(features: Any) -> None:
 def test_it_replaces_attention_in_any_block() -> None:
     """The parameters are those of `Attention`, so the two may take turns."""
     tokens = jnp.zeros((1, 4), jnp.int32)
-    softmax = model(EluPlusOne(), attention=Attention())
+    softmax = model(EluPlusOne(), mixer=Attention())
     assert jax.tree.map(jnp.shape, shapes(model(EluPlusOne()), tokens)) == jax.tree.map(
         jnp.shape, shapes(softmax, tokens)
     )
@@ -174,7 +174,7 @@ def test_it_replaces_attention_in_any_block() -> None:
         shapes(model(EluPlusOne(), positions=Alibi()), tokens)
     with pytest.raises(UserError, match=r"config\.model\.positions: expected positions that add nothing to scores"):
         shapes(model(EluPlusOne(), positions=RelativeEmbeddings()), tokens)
-    encoder = Bert(vocab=11, width=8, depth=1, heads=2, positions=NoPositions(), attention=LinearAttention(), head=None)
+    encoder = Bert(vocab=11, width=8, depth=1, heads=2, positions=NoPositions(), mixer=LinearAttention(), head=None)
     drawn = variables(encoder, tokens)
     # Without positions an encoder's features move with its tokens, whatever the chunks.
     given = jnp.asarray([[3, 1, 4, 1], [1, 4, 1, 3]], jnp.int32)

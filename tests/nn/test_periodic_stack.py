@@ -24,7 +24,7 @@ GRID = Grid(3, 5)
 
 def layers(depth: int) -> StageLayers:
     attention = windows_then_all(2, window=2, side=3)
-    parts = {"attention": attention, "block": PreNormWithoutFinal(), "stack": PeriodicStack(unroll=1)}
+    parts = {"mixer": attention, "block": PreNormWithoutFinal(), "stack": PeriodicStack(unroll=1)}
     return StageLayers(width=12, depth=depth, heads=3, **parts)
 
 

@@ -39,7 +39,7 @@ KEY = {"dropout": jax.random.key(0, impl="rbg")}
 def loss(remat: str, unroll: int | None = 1, depth: int = DEPTH) -> Any:
     drawn = {"kernel_init": KernelInit()}
     attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
-    block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
+    block = PreNorm(mixer=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
     stack = Stack(block=block, depth=depth, remat=remat, unroll=unroll)
     return stack, lambda params: jnp.square(stack.apply(params, X, LayerContext(train=True), rngs=KEY)).mean()
 

@@ -48,7 +48,7 @@ X = jnp.asarray(numbers(2, 3, 4))
 def parts(**fields: Any) -> dict[str, Any]:
     drawn = {"kernel_init": KernelInit()}
     return {
-        "attention": Attention(heads=2, **drawn),
+        "mixer": Attention(heads=2, **drawn),
         "mlp": MLP(**drawn),
         "norm": RMSNorm(),
         "dropout": 0.0,
@@ -70,7 +70,7 @@ def test_branches(kind: type[Block]) -> None:
         return RMSNorm().apply({"params": p[f"norm_{name}"]}, x)
 
     x = X
-    for name, args in (("attention", (LayerContext(),)), ("mlp", (LayerContext(),))):
+    for name, args in (("mixer", (LayerContext(),)), ("mlp", (LayerContext(),))):
         pre, post = x + part(name, norm(name, x), *args), norm(name, x + part(name, x, *args))
         x = pre if kind is PreNorm else post
     np.testing.assert_allclose(jax.jit(block.apply)(params, X, LayerContext()), x, atol=1e-6)
@@ -80,10 +80,10 @@ def test_layer_scale_and_a_single_branch() -> None:
     """x + scale * mlp(norm(mixer(x))) (Liu et al. 2022, figure 4); the scale begins at the field's value."""
     block = SingleBranch(**parts(layer_scale=0.25))
     drawn = block.init(jax.random.key(0), X, LayerContext())["params"]
-    assert np.all(drawn["scale_mlp"].unbox() == 0.25) and set(drawn) == {"attention", "norm_mlp", "mlp", "scale_mlp"}
+    assert np.all(drawn["scale_mlp"].unbox() == 0.25) and set(drawn) == {"mixer", "norm_mlp", "mlp", "scale_mlp"}
     params = variables(block, X, LayerContext())
     p = params["params"]
-    mixed = parts()["attention"].apply({"params": p["attention"]}, X, LayerContext())
+    mixed = parts()["mixer"].apply({"params": p["mixer"]}, X, LayerContext())
     inner = parts()["mlp"].apply(
         {"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), LayerContext()
     )
@@ -92,7 +92,7 @@ def test_layer_scale_and_a_single_branch() -> None:
     np.testing.assert_allclose(found, want, atol=1e-6)
 
     both = variables(PreNorm(**parts(layer_scale=0.25)), X, LayerContext())["params"]
-    assert {"scale_attention", "scale_mlp"} <= set(both)
+    assert {"scale_mixer", "scale_mlp"} <= set(both)
 
 
 def test_cross_attention_reads_the_memory() -> None:
@@ -178,9 +178,9 @@ def test_stochastic_depth_drops_whole_branches() -> None:
         if layer == 0:
             np.testing.assert_allclose(got, whole.apply(params, x, LayerContext()), atol=1e-6)
         else:  # where only attention stays, its branch is 1 / stay as large
-            attention = whole.attention.apply(
-                {"params": params["params"]["attention"]},
-                whole.norm.apply({"params": params["params"]["norm_attention"]}, X[:1]),
+            attention = whole.mixer.apply(
+                {"params": params["params"]["mixer"]},
+                whole.norm.apply({"params": params["params"]["norm_mixer"]}, X[:1]),
                 LayerContext(),
             )
             alone = np.asarray(X[0] + attention[0] / stay)
@@ -191,8 +191,8 @@ def test_stochastic_depth_drops_whole_branches() -> None:
 
 
 def test_a_field_that_the_model_sets_cannot_be_set_twice() -> None:
-    with pytest.raises(UserError, match=r"config\.model\.attention\.heads: expected nothing: the model sets it"):
-        set_model_fields(Attention(heads=2), "config.model.attention", heads=4)
+    with pytest.raises(UserError, match=r"config\.model\.mixer\.heads: expected nothing: the model sets it"):
+        set_model_fields(Attention(heads=2), "config.model.mixer", heads=4)
 
 
 def layer_by_layer(blocks: list[Block], params: dict, x: jax.Array, context: LayerContext) -> list[jax.Array]:
@@ -211,7 +211,7 @@ CAUSAL = LayerContext(mask=Mask(causal=True))
 @pytest.mark.parametrize(("depth", "groups", "sets"), [(4, None, 4), (4, 2, 2), (4, 1, 1)])
 def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | None, sets: int) -> None:
     """Layer i is of kind i % 2 and has the parameters i // (depth / groups); with remat, gradients too."""
-    near, far = (PreNorm(**parts(attention=window(size))) for size in (2, None))
+    near, far = (PreNorm(**parts(mixer=window(size))) for size in (2, None))
     params = variables(Stack(block=near, depth=sets), X, CAUSAL)
     stack = Stack(block=(near, far), depth=depth, groups=groups, remat="full")
     assert shapes(stack, X, CAUSAL) == shapes(Stack(block=near, depth=sets), X, CAUSAL)
@@ -243,23 +243,23 @@ def window(size: int | None) -> Attention:
 
 @pytest.mark.slow
 def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
-    blocks = tuple(PreNorm(**parts(attention=window(size), dropout=0.5)) for size in (2, None))
+    blocks = tuple(PreNorm(**parts(mixer=window(size), dropout=0.5)) for size in (2, None))
     stack = Stack(block=blocks, depth=4)
     params = variables(stack, X, CAUSAL)
     _, seen = stack.apply(params, X, CAUSAL, mutable=["attention_maps"])
-    maps = seen["attention_maps"]["block"]["attention"]["weights"]
+    maps = seen["attention_maps"]["block"]["mixer"]["weights"]
     assert maps.shape == (4, 2, 2, 3, 3)
     assert (maps[0::2, ..., 2, 0] == 0).all() and (maps[1::2, ..., 2, 0] > 0).all()
     np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-6)
     _, changed = stack.apply(params, X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"])
-    keys = changed["cache"]["block"]["attention"]["keys"]
+    keys = changed["cache"]["block"]["mixer"]["keys"]
     assert keys.names == ("layers", "batch", "kv_heads", None, None) and keys.value.shape == (4, 2, 2, 3, 2)
     _, apart = stack.apply(
         unstacked(params, [""]), X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"]
     )
     for layer, own in zip(keys.value, apart["cache"]["block"], strict=True):
-        assert own["attention"]["keys"].names == keys.names[1:]
-        np.testing.assert_allclose(own["attention"]["keys"].value, layer, atol=1e-6)
+        assert own["mixer"]["keys"].names == keys.names[1:]
+        np.testing.assert_allclose(own["mixer"]["keys"].value, layer, atol=1e-6)
     noisy = [
         stack.apply(params, X, LayerContext(train=True), every=True, rngs={"dropout": jax.random.key(seed)})[1]
         for seed in (1, 1, 2)
@@ -273,7 +273,7 @@ class TwoStreams(PreNorm):
 
     @nn.compact
     def __call__(self, x: Any, context: LayerContext, depth_fraction: Any = 1.0) -> Any:
-        text = self.attention(self.norm.clone(parent=self, name="norm_text")(x["text"]), context)
+        text = self.mixer(self.norm.clone(parent=self, name="norm_text")(x["text"]), context)
         return {"text": x["text"] + text + x["image"].mean(1, keepdims=True), "image": 2 * x["image"]}
 
 
@@ -325,5 +325,5 @@ def test_flops_of_layers_have_the_same_names_in_any_stack() -> None:
 
     block = PreNorm(**parts())
     plain = flops(block=block)
-    assert set(plain) == {"attention", "attention scores", "mlp"}
+    assert set(plain) == {"mixer", "attention scores", "mlp"}
     assert plain == flops(block=(block, block)) == flops(block=block, groups=2)

@@ -139,7 +139,7 @@ def test_a_small_grid_is_one_window_without_a_shift() -> None:
 @pytest.mark.parametrize(
     ("fields", "context", "message"),
     [
-        ({}, LayerContext(), "config.model.attention: expected Attention.* got .WindowAttention"),
+        ({}, LayerContext(), "config.model.mixer: expected Attention.* got .WindowAttention"),
         ({}, LayerContext(grid=Grid(4, 6, 1)), "without a class token"),
         ({"shift": 2}, LayerContext(grid=GRID), "attention.shift: expected a number below the side of 2, got 2"),
         ({"window": 2}, LayerContext(grid=GRID), "attention.window: expected None"),

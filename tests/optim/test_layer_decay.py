@@ -104,7 +104,7 @@ def test_layers_are_numbered_through_all_stacks_and_calls():
     swin = Swin(
         stages=(Stage(4, 2, 2), Stage(8, 1, 2)),
         stem=PatchEmbedding(patch=2),
-        attention=WindowAttention(side=2),
+        mixer=WindowAttention(side=2),
         head=Classes(3, MeanTokens()),
     )
     merging = dict.fromkeys(["downsample_1/norm", "downsample_1/linear"], [0.25])  # as the layer before: SimMIM

@@ -44,7 +44,7 @@ def test_windows_that_shift() -> None:
     model = Swin(
         stages=(Stage(width=8, depth=2, heads=2), Stage(width=16, depth=2, heads=2)),
         stem=PatchEmbedding(patch=2),
-        attention=shifted_windows(2),
+        mixer=shifted_windows(2),
         head=Classes(10, MeanTokens()),
         positions=Learned(max_length=16),
     )

@@ -67,7 +67,7 @@ def test_axes_of_a_sweep():
     rate, decay = labels(per_axis(groups(samples), LOSS, LIGHT))
     assert rate == ["0.0005", "0.002", "0.005", "0.02", "0.05"] and decay == ["0", "0.06", "0.12", "0.18", "0.24"]
     kinds = ["Attention(window=128, kernel='splash')", "LinearAttention(features=elu)"]
-    (names,) = labels(per_axis(groups([{"model.attention": kind} for kind in kinds]), LOSS, LIGHT))
+    (names,) = labels(per_axis(groups([{"model.mixer": kind} for kind in kinds]), LOSS, LIGHT))
     assert names == ["Attention(window=128,\nkernel='splash')", "LinearAttention(\nfeatures=elu)"]
 
 

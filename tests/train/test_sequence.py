@@ -70,7 +70,7 @@ def test_the_length_split_over_devices_changes_nothing(name: str) -> None:
     exp = Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=4, num_steps=3)
     alone = run(exp, Mesh(), 1)
     for keys in (AllGatherKV(), RingAttention()) if name == "decoder" else (AllGatherKV(),):
-        split = dataclasses.replace(exp, model=model.clone(attention=Attention(context_parallel=keys)))
+        split = dataclasses.replace(exp, model=model.clone(mixer=Attention(context_parallel=keys)))
         for want, got in zip(alone, run(split, Mesh(data=2, sequence=2), 4), strict=True):
             for metric in ("loss", "grad_norm"):
                 np.testing.assert_allclose(

@@ -28,16 +28,16 @@ class LayerTemplates(Model, kw_only=True):
 
     Attributes:
       positions: the position encoding.
-      norm, attention, mlp, block: the parts of a layer. Several attentions take turns: layer i has the one at i modulo
-        their number; their parameters must have equal shapes.
+      norm, mixer, mlp, block: the parts of a layer. The mixer is attention or another one. Several mixers take turns:
+        layer i has the one at i modulo their number; their parameters must have equal names and shapes.
       stack: how the layers are run (`remat`, `unroll`).
-      dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
+      dropout: of the embeddings and of every branch's output. (`mixer.dropout`, `mlp.dropout`: inside them.)
       quantize: eight-bit products of the layers. If None, products are in `dtype`.
     """
 
     positions: Positions = dataclasses.field(default_factory=NoPositions)
     norm: Norm = dataclasses.field(default_factory=LayerNorm)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=Attention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=Attention)
     mlp: MLP = dataclasses.field(default_factory=MLP)
     block: Block = dataclasses.field(default_factory=PreNorm)
     stack: Stack = dataclasses.field(default_factory=Stack)
@@ -51,9 +51,9 @@ class LayerTemplates(Model, kw_only=True):
         return dataclasses.replace(super().head_context(train), **more)
 
     @nn.nowrap
-    def attentions(self) -> tuple[Mixer, ...]:
-        """The attentions that take turns."""
-        return self.attention if isinstance(self.attention, tuple) else (self.attention,)
+    def mixers(self) -> tuple[Mixer, ...]:
+        """The mixers that take turns."""
+        return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:

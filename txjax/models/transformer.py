@@ -84,7 +84,7 @@ class Transformer(LayerTemplates, kw_only=True):
     @nn.nowrap
     def takes_prompts(self) -> bool:
         """Whether an adapter's tokens may be before those of the stream."""
-        return self.block.takes_prompts and all(mixer.takes_prompts for mixer in self.attentions())
+        return self.block.takes_prompts and all(mixer.takes_prompts for mixer in self.mixers())
 
     @nn.nowrap
     def cross_attention(self) -> CrossAttention | None:
@@ -93,7 +93,7 @@ class Transformer(LayerTemplates, kw_only=True):
 
     @nn.nowrap
     def blocks(self) -> Block | tuple[Block, ...]:
-        """The blocks that the stack repeats, with the fields that the model sets: one, or one for each attention."""
+        """The blocks that the stack repeats, with the fields that the model sets: one, or one for each mixer."""
         cross = self.cross_attention()
         scaling = self.layer_scaling()
         if scaling.alpha and not self.block.final_norm:
@@ -104,38 +104,38 @@ class Transformer(LayerTemplates, kw_only=True):
         residual_scale = self.initial.residual_scale(branches * round(self.depth / scaling.depth))
         kernel_init = KernelInit(self.initial, scaling, residual_scale)
 
-        def mixer(template: Mixer, where: str) -> Mixer:
+        def with_heads(template: Mixer, where: str) -> Mixer:
             return set_model_fields(template, where, heads=self.heads, kv_heads=self.kv_heads, kernel_init=kernel_init)
 
         blocks = [
             set_model_fields(
                 self.block,
                 "config.model.block",
-                attention=mixer(attention, "config.model.attention"),
-                cross=None if cross is None else mixer(cross, "config.model.cross"),
+                mixer=with_heads(template, "config.model.mixer").clone(name=template.branch_name),
+                cross=None if cross is None else with_heads(cross, "config.model.cross"),
                 mlp=set_model_fields(self.mlp, "config.model.mlp", kernel_init=kernel_init),
                 norm=self.norm.clone(parent=None, name=None),
                 dropout=self.dropout,
                 scaling=scaling,
             )
-            for attention in self.attentions()
+            for template in self.mixers()
         ]
         return blocks[0] if len(blocks) == 1 else tuple(blocks)
 
     @property
     def only_attention(self) -> Attention:
         """The attention of all layers. Raises UserError if there are several, or another mixer."""
-        if not isinstance(self.attention, Attention):
-            got = ", ".join(type(mixer).__name__ for mixer in self.attentions())
-            raise UserError("config.model.attention", "one Attention, the same in all layers", got)
-        return self.attention
+        if not isinstance(self.mixer, Attention):
+            got = ", ".join(type(mixer).__name__ for mixer in self.mixers())
+            raise UserError("config.model.mixer", "one Attention, the same in all layers", got)
+        return self.mixer
 
     @nn.nowrap
     def head_size(self) -> int:
         """The size K of a head. Raises UserError if `heads` doesn't divide the width, or attentions differ in it."""
-        sizes = {head_size(self.width, self.heads, getattr(a, "head_size", None)) for a in self.attentions()}
+        sizes = {head_size(self.width, self.heads, getattr(mixer, "head_size", None)) for mixer in self.mixers()}
         if len(sizes) > 1:
-            raise UserError("config.model.attention", "attentions of one head_size", sorted(sizes))
+            raise UserError("config.model.mixer", "attentions of one head_size", sorted(sizes))
         return sizes.pop()
 
     @nn.nowrap

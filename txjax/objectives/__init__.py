@@ -1,6 +1,6 @@
 """Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
-from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, model_inputs, select_keys
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.data_checks import check_vocab, languages_of
 from txjax.objectives.distillation import Distillation
@@ -48,6 +48,7 @@ __all__ = [
     "correct",
     "cross_entropy",
     "example_keys",
+    "model_inputs",
     "select_keys",
     "apply_model",
     "check_vocab",

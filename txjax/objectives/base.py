@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from txjax.data import Dataset
 from txjax.data.keys import MODALITIES, read_modalities
@@ -194,10 +195,17 @@ def apply_model(
     losses = {name: Mean.of(values.sum(0)[:, 0], weighted) for name, values in sown[0].items()}
     metrics: dict[str, Mean] = {}
     for name, values in sown[1].items():
-        by_layer = values.mean(0).T
-        names = [name] if len(by_layer) == 1 else [f"{name}_{i}" for i in range(len(by_layer))]
-        metrics |= {name: Mean.of(one, weighted) for name, one in zip(names, by_layer, strict=True)}
+        metrics |= _means(name, values.mean(0), weighted)
+    for name, values in sown[2].items():
+        for layer, numbers in enumerate(values):
+            metrics |= _means(f"{name}/layer_{layer}", numbers, weighted)
     return output, AuxOutputs(changed, losses, metrics)
+
+
+def _means(name: str, values: Float[Array, "B N"], weighted: Bool[Array, "B"]) -> dict[str, Mean]:
+    """The means over the examples that have weight, numbered if an example has several values."""
+    names = [name] if values.shape[1] == 1 else [f"{name}_{i}" for i in range(values.shape[1])]
+    return {name: Mean.of(column, weighted) for name, column in zip(names, values.T, strict=True)}
 
 
 def _by_name(sown: PyTree) -> dict[str, jax.Array]:

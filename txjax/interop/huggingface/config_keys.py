@@ -20,7 +20,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "kv_heads": ("num_key_value_heads",),
     "head_size": ("head_dim", "d_kv"),
     "dropout": ("hidden_dropout_prob", "resid_pdrop", "resid_dropout", "dropout", "dropout_rate", "drop_rate"),
-    "attention.dropout": (
+    "mixer.dropout": (
         "attention_probs_dropout_prob",
         "attn_pdrop",
         "attention_dropout",
@@ -36,7 +36,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "positions.buckets": ("relative_attention_num_buckets", "position_buckets"),
     "positions.max_distance": ("relative_attention_max_distance", "max_relative_positions", "max_position_embeddings"),
     "groups": ("num_groups",),
-    "attention.side": ("window_size", "pool_size", "kernel_qkv"),
+    "mixer.side": ("window_size", "pool_size", "kernel_qkv"),
     "patch": ("patch_size", "image_size"),
     "downsample": ("image_size", "patch_sizes"),
 }

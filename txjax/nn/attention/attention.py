@@ -81,7 +81,7 @@ class Attention(MultiHead):
         """What is added to the scores, float32. If None, nothing."""
         if context.relative is not None:
             expected = "DisentangledAttention(), which reads RelativeEmbeddings"
-            raise UserError("config.model.attention", expected, type(self).__name__)
+            raise UserError("config.model.mixer", expected, type(self).__name__)
         return context.bias
 
     def attend(

@@ -36,9 +36,11 @@ class Mixer(nn.Module):
       heads, kv_heads: set by the model; a mixer without heads ignores them.
       kernel_init: set by the model.
       takes_prompts: whether an adapter's tokens may be among those of the sequence.
+      branch_name: what a block calls it in its parameters: `attention` if it is attention, else `mixer`.
     """
 
     takes_prompts: ClassVar[bool] = False
+    branch_name: ClassVar[str] = "mixer"
 
     heads: int | None = None
     kv_heads: int | None = None
@@ -63,6 +65,8 @@ class MultiHead(Mixer):
         Dehghani et al. 2023; Qwen3's is `RMSNorm()`). If None, there are none.
     """
 
+    branch_name: ClassVar[str] = "attention"
+
     head_size: int | None = config_field(None, at_least=1)
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
@@ -73,7 +77,7 @@ class MultiHead(Mixer):
         for name in self.biases:
             if name not in PROJECTIONS:
                 expected = "some of " + ", ".join(PROJECTIONS)
-                raise UserError("config.model.attention.biases", expected, name, near_misses(name, PROJECTIONS))
+                raise UserError("config.model.mixer.biases", expected, name, near_misses(name, PROJECTIONS))
         return self.use_bias and projection in self.biases
 
     @nn.nowrap

@@ -26,7 +26,7 @@ from txjax.types import UserError, config_field
 class WindowAttention(Attention):
     """Attention among the patches of a window, with a learned bias for each difference of rows and columns (3.2).
 
-    Windows that lie still and shifted ones take turns: `attention=(WindowAttention(side=7), WindowAttention(side=7,
+    Windows that lie still and shifted ones take turns: `mixer=(WindowAttention(side=7), WindowAttention(side=7,
     shift=3))`. A grid that the side doesn't divide is padded with zeros below and on the right, which are attended to,
     as in the paper's code; a grid no larger than a window has one of its own size, which doesn't shift.
 
@@ -49,7 +49,7 @@ class WindowAttention(Attention):
     @nn.nowrap
     def windows(self, context: LayerContext) -> Windows:
         """The windows of the call's grid. Raises UserError if its tokens are not the patches of one."""
-        where = "config.model.attention"
+        where = "config.model.mixer"
         if self.window is not None:
             raise UserError(f"{where}.window", "None: `side` is the size of a grid's windows", self.window)
         grid = grid_alone(context)

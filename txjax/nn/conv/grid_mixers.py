@@ -34,7 +34,7 @@ class GridMixer(Mixer):
         """The branch's output. Raises UserError if the tokens are not all patches of a grid."""
         if context.grid is None:
             hint = "the model's tokens are no patches of a grid"
-            raise UserError("config.model.attention", "a mixer of sequences", f"{type(self).__name__}()", hint=hint)
+            raise UserError("config.model.mixer", "a mixer of sequences", f"{type(self).__name__}()", hint=hint)
         return self.mix(padded_image(x, context.grid, 1), context).reshape(x.shape)
 
 
@@ -52,7 +52,7 @@ class Pooling(GridMixer):
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
         if self.side % 2 == 0:
-            raise UserError("config.model.attention.side", "an odd number", self.side)
+            raise UserError("config.model.mixer.side", "an odd number", self.side)
         total = functools.partial(neighbour_sums, side=self.side)
         counts = total(jnp.ones((1, *image.shape[1:3], 1), image.dtype))
         return total(image) / counts - image

@@ -60,7 +60,7 @@ class RingAttention(AllGatherKV):
         for what, value in reasons.items():
             if value is not None:
                 raise UserError(
-                    "config.model.attention.context_parallel",
+                    "config.model.mixer.context_parallel",
                     f"AllGatherKV() for attention with {what}",
                     "RingAttention()",
                 )

@@ -25,7 +25,7 @@ def not_tokamax(query: Any, key: Any, mask: Mask) -> str | None:
     Raises:
       UserError: the library is not installed.
     """
-    require("tokamax", "tokamax", "config.model.attention.context_parallel.kernel", extra="tokamax")
+    require("tokamax", "tokamax", "config.model.mixer.context_parallel.kernel", extra="tokamax")
     if num_shards("length") > 1:
         return "the length is split over devices"
     reasons = {name: refusal(kernel, Call.of(query, key, mask)) for name, kernel in _kernels().items()}

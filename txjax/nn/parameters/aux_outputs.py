@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-AUX_COLLECTIONS = ("losses", "metrics")
+AUX_COLLECTIONS = ("losses", "metrics", "layer_metrics")
 
 
 def sow_aux(module: nn.Module, kind: str, name: str, values: Float[Array, "B N"]) -> None:
@@ -12,7 +12,7 @@ def sow_aux(module: nn.Module, kind: str, name: str, values: Float[Array, "B N"]
 
     Args:
       kind: "losses": a term that training adds to the loss, the sum over all layers that sow it; "metrics": the mean
-        over all of them.
+        over all of them; "layer_metrics": a metric of each layer that sows it, `name/layer_0`, `name/layer_1`, ...
       name: of the term or the metric; `name_0`, `name_1`, ... where N is above 1.
     """
     assert kind in AUX_COLLECTIONS, kind

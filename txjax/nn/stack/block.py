@@ -1,4 +1,4 @@
-"""One layer of a Transformer: attention and MLP as branches of a residual stream."""
+"""One layer of a Transformer: a mixer and an MLP as branches of a residual stream."""
 
 import functools
 from collections.abc import Callable
@@ -28,22 +28,22 @@ class Block(nn.Module):
     """The parts of a layer, set by the model. A subclass says in `enter` and `leave` where a branch leaves the stream.
 
     Attributes:
-      attention: self-attention, or another mixer.
+      mixer: self-attention, or another mixer. Its branch has its name, `attention` or `mixer`, set by the model.
       cross: attention to `context.memory`. If None, there is no such branch.
       mlp: the feed-forward network.
-      norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
+      norm: copied for every branch, as `norm_attention` (or `norm_mixer`), `norm_cross`, `norm_mlp`.
       dropout: of every branch's output.
       scaling: has the factor of every branch's output; set by the model.
       drop_path: stochastic depth (Huang et al. 2016): the fraction of examples for which the last layer drops a
         branch. It falls linearly to 0 in the first layer; kept branches are scaled up so that the mean is unchanged.
       layer_scale: the first value of learned factors of each branch's channels (Touvron et al. 2021, CaiT),
-        `scale_attention`, `scale_cross`, `scale_mlp` [D]. If None, there are none.
+        `scale_attention` (or `scale_mixer`), `scale_cross`, `scale_mlp` [D]. If None, there are none.
       final_norm: whether a stack of these blocks is followed by a norm.
       takes_prompts: whether an adapter's tokens may be among those of the stream.
       branches: the number of branches that write into the residual stream.
     """
 
-    attention: Mixer | None = None
+    mixer: Mixer | None = None
     cross: CrossAttention | None = None
     mlp: MLP | None = None
     norm: Norm | None = None
@@ -53,6 +53,7 @@ class Block(nn.Module):
     layer_scale: float | None = None
     takes_prompts: ClassVar[bool] = True
     final_norm: ClassVar[bool]
+    preserve_adopted_names: ClassVar[bool] = True  # Flax: a submodule that has a name keeps it
 
     @property
     def branches(self) -> int:
@@ -61,9 +62,9 @@ class Block(nn.Module):
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
         """What the branches compute, by name and in their order, each with the context that it is given."""
-        assert self.attention and self.mlp
+        assert self.mixer and self.mixer.name and self.mlp
         cross = {} if self.cross is None else {"cross": (self.cross, context)}
-        return {"attention": (self.attention, context), **cross, "mlp": (self.mlp, context)}
+        return {self.mixer.name: (self.mixer, context), **cross, "mlp": (self.mlp, context)}
 
     @nn.nowrap
     def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
@@ -95,16 +96,20 @@ class Block(nn.Module):
 
 
 class OneBranch(Block):
-    """Base of blocks of one branch, of which `branch` is the name; without cross-attention."""
-
-    branch: ClassVar[str] = "attention"
+    """Base of blocks of one branch, without cross-attention."""
 
     @property
     def branches(self) -> int:
         return 1
 
+    @property
+    def branch_name(self) -> str:
+        """The name of the branch, which is the mixer's."""
+        assert self.mixer and self.mixer.name
+        return self.mixer.name
+
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
         if self.cross is not None:
             raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
-        return {self.branch: super().layers(context)[self.branch]}
+        return {self.branch_name: super().layers(context)[self.branch_name]}

@@ -92,8 +92,8 @@ def run_layer_kinds(
                     raise
                 hint = "one Block of your own with both as branches is a layer of any parts"
                 expected = "mixers whose parameters have equal names and shapes, to take turns"
-                got = ", ".join(type(kind.attention).__name__ for kind in kinds)
-                raise UserError("config.model.attention", expected, got, hint=hint) from error
+                got = ", ".join(type(kind.mixer).__name__ for kind in kinds)
+                raise UserError("config.model.mixer", expected, got, hint=hint) from error
 
         if policy is not None:
             apply = jax.checkpoint(apply, prevent_cse=barriers, policy=policy)

@@ -50,12 +50,15 @@ class SingleBranch(OneBranch, PreNorm):
     """x + mlp(norm(mixer(x))), the block of ConvNeXt (Liu et al. 2022): the mixer has no branch of its own."""
 
     final_norm: ClassVar[bool] = False
-    branch: ClassVar[str] = "mlp"
+
+    @property
+    def branch_name(self) -> str:
+        return "mlp"
 
     @nn.nowrap
     def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
-        assert self.attention is not None
-        return norm(self.attention(x, context))
+        assert self.mixer is not None
+        return norm(self.mixer(x, context))
 
 
 class PreActivation(OneBranch, PreNorm):

@@ -12,6 +12,7 @@ from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, prune_function
 from txjax.nn import parameter_sizes
+from txjax.objectives import model_inputs
 from txjax.train.state.state import Layout, abstract_variables, batch_spec
 from txjax.train.state.subtrees import merge, pick
 from txjax.types import Batch, PyTree
@@ -33,7 +34,8 @@ def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
 def tokens_per_batch(experiment: Experiment) -> int:
     """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
 
-    The positions of several tasks are added up. For a model that takes neither, examples.
+    Of audio, the frames that leave the encoder's subsampling. The positions of several tasks are added up. For a model
+    that takes none of these, examples.
     """
     spec = experiment.data.spec()
     patch = getattr(experiment.model, "patch", None)
@@ -45,7 +47,19 @@ def tokens_per_batch(experiment: Experiment) -> int:
         elif name == "image" and patch is not None:
             *rows, height, width, _ = x.shape
             positions += math.prod(rows) * (height // patch) * (width // patch)
+    if (frames := encoded_frames(experiment)) is not None:
+        positions += frames
     return experiment.batch_size * (positions or 1)
+
+
+def encoded_frames(experiment: Experiment) -> int | None:
+    """The positions of one example's audio in an encoder. If None, the model encodes no audio."""
+    output_length = getattr(experiment.model, "output_length", None)
+    if output_length is None:
+        return None
+    inputs = jax.eval_shape(lambda batch: model_inputs(experiment.model, batch), batch_spec(experiment.data, 1))
+    with jax.ensure_compile_time_eval():
+        return int(output_length(jnp.asarray(inputs["features"].shape[1])))
 
 
 def count_parameters(params: PyTree) -> tuple[int, int]:

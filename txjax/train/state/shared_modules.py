@@ -14,7 +14,7 @@ from txjax.types import UserError
 def check_shared_modules(experiment: Experiment, trace: ModelTrace) -> None:
     """Checks that no two parts of the model share parameters because the config has one object at both places.
 
-    Templates, which the model copies (`attention`, `mlp`, `norm`, ...), may be one object. The model is traced again
+    Templates, which the model copies (`mixer`, `mlp`, `norm`, ...), may be one object. The model is traced again
     only if an object is found twice.
 
     Args:

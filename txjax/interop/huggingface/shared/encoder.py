@@ -93,7 +93,7 @@ class Encoder(Family):
             "embed_width": None if embed == width else embed,
             "positions": self.positions(options),
             "norm": LayerNorm(eps=options.get("layer_norm_eps", 1.0)),
-            "attention": self.attention(options),
+            "mixer": self.attention(options),
             "mlp": MLP(hidden=hidden, activation=activation),
             "dropout": options.shared_rate("hidden_dropout_prob", second or "hidden_dropout_prob", 0.0),
         }

@@ -33,7 +33,7 @@ def fields(options: Options) -> dict[str, Any]:
         "patch": patch[0],
         "image_size": options.sides("image_size", 224),
         "norm": LayerNorm(eps=options.get("layer_norm_eps", 1e-12)),
-        "attention": Attention(
+        "mixer": Attention(
             biases=PROJECTIONS if options.get("qkv_bias", True) else ("out",),
             dropout=options.get("attention_probs_dropout_prob", 0.0),
         ),

@@ -62,7 +62,7 @@ class DistilBert(Encoder):
             "types": None,
             "positions": Learned(max_length=options.size("max_position_embeddings", 1)),
             "norm": LayerNorm(eps=1e-12),
-            "attention": Attention(dropout=options.get("attention_dropout", 0.0)),
+            "mixer": Attention(dropout=options.get("attention_dropout", 0.0)),
             "mlp": MLP(hidden=options.size("hidden_dim", 1), activation=options.activation("activation", "gelu")),
             "dropout": options.shared_rate("dropout", second, 0.0),
         }

@@ -91,7 +91,7 @@ class XLM(Encoder):
             "languages": languages if languages > 1 and options.get("use_lang_emb", True) else None,
             "positions": self.positions(options),
             "norm": LayerNorm(eps=options.get("layer_norm_eps", 1.0)),
-            "attention": Attention(dropout=options.get("attention_dropout", 0.0)),
+            "mixer": Attention(dropout=options.get("attention_dropout", 0.0)),
             "mlp": MLP(hidden=4 * width, activation=_ACTIVATIONS[options.get("gelu_activation", True)]),
             "dropout": options.get("dropout", 0.0),
         }

@@ -42,7 +42,7 @@ class Deberta(Bert, kw_only=True):
 
     types: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=RelativeEmbeddings)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(
         default_factory=lambda: DisentangledAttention(biases=("query", "value", "out"))
     )
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-7))
@@ -71,6 +71,6 @@ def deberta_v3(*, vocab: int, width: int, depth: int, heads: int, **fields: Any)
     """A model as in DeBERTa v3 (He et al. 2023): logarithmic buckets of distances, projected as the tokens are."""
     style: dict[str, Any] = dict(
         positions=RelativeEmbeddings(buckets=256, norm=LayerNorm(eps=1e-7)),
-        attention=DisentangledAttention(positions="content"),
+        mixer=DisentangledAttention(positions="content"),
     )
     return Deberta(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)

@@ -93,7 +93,7 @@ class DebertaV1(_Deberta):
     heads = (*_HEADS, Alone())
 
     def matches(self, model: Any) -> bool:
-        return type(model) is Deberta and getattr(model.attention, "biases", ()) == _V1_BIASES
+        return type(model) is Deberta and getattr(model.mixer, "biases", ()) == _V1_BIASES
 
     def attention(self, options: Options) -> DisentangledAttention:
         return DisentangledAttention(biases=_V1_BIASES, dropout=options.get("attention_probs_dropout_prob", 0.0))
@@ -125,7 +125,7 @@ class DebertaV2(_Deberta):
     heads = (*_HEADS, _TEXTS.choices(), Alone())
 
     def matches(self, model: Any) -> bool:
-        return type(model) is Deberta and getattr(model.attention, "biases", ()) != _V1_BIASES
+        return type(model) is Deberta and getattr(model.mixer, "biases", ()) != _V1_BIASES
 
     def positions(self, options: Options) -> RelativeEmbeddings:
         buckets, norms = options.get("position_buckets", -1), options.get("norm_rel_ebd", "none")

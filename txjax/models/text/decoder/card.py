@@ -67,7 +67,7 @@ def gpt3(size: str = "125M", **fields: Any) -> Decoder:
     """GPT-3 (Brown et al. 2020, table 2.1) with dense layers: 2,048 positions, 50,257 tokens.
 
     Every second layer of the paper is banded; it doesn't print the width of the band, and the parameters are the same:
-    `attention=(Attention(), Attention(window=256))`.
+    `mixer=(Attention(), Attention(window=256))`.
     """
     return decoder.gpt(**dict(vocab=50257, max_length=2048) | dimensions_of(size, GPT3) | fields)
 

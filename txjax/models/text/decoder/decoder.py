@@ -88,7 +88,7 @@ def gpt_neo(
     Scores are not divided by the square root of the head size, and queries, keys and values have no biases.
     """
     parts: dict[str, Any] = dict(scale=1.0, biases=("out",))
-    style: dict[str, Any] = dict(attention=(Attention(**parts), Attention(**parts, window=window)))
+    style: dict[str, Any] = dict(mixer=(Attention(**parts), Attention(**parts, window=window)))
     return gpt(vocab=vocab, width=width, depth=depth, heads=heads, max_length=max_length, **style | fields)
 
 
@@ -97,7 +97,7 @@ def llama(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> D
     style: dict[str, Any] = dict(
         positions=Rotary(),
         norm=RMSNorm(eps=1e-5),
-        attention=Attention(use_bias=False),
+        mixer=Attention(use_bias=False),
         mlp=GatedMLP(use_bias=False, multiple_of=256),
         head=Untied(),
         initial=Normal(),

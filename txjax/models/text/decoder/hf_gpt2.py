@@ -37,7 +37,7 @@ class GPT2(DecoderFamily):
             heads=options.size("n_head", 12),
             max_length=options.size("n_positions", options.size("n_ctx", 1024)),
             norm=LayerNorm(eps=options.get("layer_norm_epsilon", 1e-5)),
-            attention=Attention(dropout=options.get("attn_pdrop", 0.1)),
+            mixer=Attention(dropout=options.get("attn_pdrop", 0.1)),
             mlp=MLP(
                 hidden=options.size("n_inner", 4 * width),
                 activation=options.activation("activation_function", "gelu_new"),

@@ -29,7 +29,7 @@ class GPTNeo(DecoderFamily):
     ties = True
 
     def matches(self, model: Any) -> bool:
-        return super().matches(model) and all(getattr(mixer, "scale", None) == 1 for mixer in model.attentions())
+        return super().matches(model) and all(getattr(mixer, "scale", None) == 1 for mixer in model.mixers())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         width, depth = options.size("hidden_size", 2048), options.size("num_layers", 24)
@@ -46,7 +46,7 @@ class GPTNeo(DecoderFamily):
             heads=options.size("num_heads", 16),
             max_length=options.size("max_position_embeddings", 2048),
             norm=LayerNorm(eps=options.get("layer_norm_epsilon", 1e-5)),
-            attention=attentions[0] if len(attentions) == 1 else tuple(attentions),
+            mixer=attentions[0] if len(attentions) == 1 else tuple(attentions),
             mlp=MLP(
                 hidden=options.size("intermediate_size", 4 * width),
                 activation=options.activation("activation_function", "gelu_new"),
@@ -61,7 +61,7 @@ class GPTNeo(DecoderFamily):
         kinds = ["global" if attention.window is None else "local" for attention in attentions]
         windows = sorted({attention.window for attention in attentions if attention.window is not None})
         if len(windows) > 1:
-            raise UserError("config.model.attention", "one window in all local layers", windows)
+            raise UserError("config.model.mixer", "one window in all local layers", windows)
         return {
             "architectures": ["GPTNeoForCausalLM"],
             "vocab_size": model.vocab,
@@ -97,7 +97,7 @@ class GPTNeo(DecoderFamily):
 
 
 def _attentions(model: Decoder) -> list[Attention]:
-    return [mixer for mixer in model.attentions() if isinstance(mixer, Attention)]
+    return [mixer for mixer in model.mixers() if isinstance(mixer, Attention)]
 
 
 def _kinds(options: Options, depth: int, known: Sequence[str]) -> list[str]:

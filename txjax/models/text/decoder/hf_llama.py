@@ -49,7 +49,7 @@ class Llama(DecoderFamily):
             kv_heads=options.size("num_key_value_heads", heads),
             positions=_rotary(options),
             norm=RMSNorm(eps=options.get("rms_norm_eps", 1e-6)),
-            attention=Attention(
+            mixer=Attention(
                 head_size=None if size * heads == width else size,
                 use_bias=options.get("attention_bias", False),
                 dropout=options.get("attention_dropout", 0.0),

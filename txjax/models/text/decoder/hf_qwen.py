@@ -21,18 +21,18 @@ class Qwen2(Llama):
 
     model_type = "qwen2"
     architectures = ("Qwen2ForCausalLM", "Qwen2Model")
-    txjax_model = '`llama(...)`, `attention=Attention(biases=("query", "key", "value"))`'
+    txjax_model = '`llama(...)`, `mixer=Attention(biases=("query", "key", "value"))`'
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
             isinstance(mixer, Attention) and tuple(filter(mixer.has_bias, PROJECTIONS)) == BIASED
-            for mixer in model.attentions()
+            for mixer in model.mixers()
         )
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         full_attention(options)
         model = super().model(options, tensors)
-        return model.clone(attention=model.only_attention.clone(use_bias=True, biases=BIASED))
+        return model.clone(mixer=model.only_attention.clone(use_bias=True, biases=BIASED))
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
         config = super().config(model, flat)
@@ -47,18 +47,18 @@ class Qwen3(Llama):
 
     model_type = "qwen3"
     architectures = ("Qwen3ForCausalLM", "Qwen3Model")
-    txjax_model = "`llama(...)`, `attention=Attention(use_bias=False, qk_norm=RMSNorm())`"
+    txjax_model = "`llama(...)`, `mixer=Attention(use_bias=False, qk_norm=RMSNorm())`"
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
-            isinstance(mixer, Attention) and isinstance(mixer.qk_norm, RMSNorm) for mixer in model.attentions()
+            isinstance(mixer, Attention) and isinstance(mixer.qk_norm, RMSNorm) for mixer in model.mixers()
         )
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         full_attention(options)
         model = super().model(options.with_values({"head_dim": 128} | options.values), tensors)
         qk_norm = RMSNorm(eps=model.norm.eps)
-        return model.clone(attention=model.only_attention.clone(qk_norm=qk_norm))
+        return model.clone(mixer=model.only_attention.clone(qk_norm=qk_norm))
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
         config = super().config(model, flat)

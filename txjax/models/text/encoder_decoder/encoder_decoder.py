@@ -155,7 +155,7 @@ def t5(
         embedding=Embed(std=1.0),
         positions=T5Relative(),
         norm=RMSNorm(eps=1e-6),
-        attention=Attention(**unscaled),
+        mixer=Attention(**unscaled),
         cross=CrossAttention(**unscaled),
         mlp=MLP(activation="relu", use_bias=False),
         head=TiedScaled(),

@@ -67,7 +67,7 @@ class Marian(EncoderDecoderFamily):
             embedding=ScaledEmbed() if options.get("scale_embedding", False) else Embed(),
             positions=Sinusoidal(layout="halves"),
             norm=LayerNorm(eps=_EPS),
-            attention=Attention(dropout=dropout),
+            mixer=Attention(dropout=dropout),
             cross=CrossAttention(dropout=dropout),
             dropout=options.get("dropout", 0.1),
             head=_head(options, tensors),

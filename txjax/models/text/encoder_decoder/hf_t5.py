@@ -24,7 +24,7 @@ class T5(EncoderDecoderFamily):
     architectures = ("T5ForConditionalGeneration",)
     txjax_model = "`t5(...)`, `t5_v1_1(...)`"
     positions = T5Relative
-    not_written = ("attention.dropout", "cross.dropout")  # `dropout_rate` is one number for all
+    not_written = ("mixer.dropout", "cross.dropout")  # `dropout_rate` is one number for all
     unless_given = {"decoder_start_token_id": 0}  # the class has none, and needs one to generate
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
@@ -47,7 +47,7 @@ class T5(EncoderDecoderFamily):
                 max_distance=options.size("relative_attention_max_distance", 128),
             ),
             norm=RMSNorm(eps=options.get("layer_norm_epsilon", 1e-6)),
-            attention=Attention(**parts),
+            mixer=Attention(**parts),
             cross=CrossAttention(**parts),
             mlp=_mlp(options, rate),
             dropout=rate,

@@ -12,16 +12,16 @@ from txjax.types import PyTree
 
 
 class Reversible(PreNorm):
-    """y = a + attention(norm(b)), z = b + mlp(norm(y)): from the streams (a, b) to (y, z) (Kitaev et al. 2020, 4)."""
+    """y = a + mixer(norm(b)), z = b + mlp(norm(y)): from the streams (a, b) to (y, z) (Kitaev et al. 2020, 4)."""
 
     takes_prompts: ClassVar[bool] = False
 
     @nn.compact
     def __call__(self, x: PyTree, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
         """From the pair of streams, each [B L D], to the next."""
-        assert self.attention and self.mlp and self.norm
+        assert self.mixer and self.mlp and self.norm
         a, b = x
-        a = a + self.attention(self.norm.clone(parent=self, name="norm_attention")(b), context)
+        a = a + self.mixer(self.norm.clone(parent=self, name=f"norm_{self.mixer.name}")(b), context)
         b = b + self.mlp(self.norm.clone(parent=self, name="norm_mlp")(a), context)
         return a, b
 

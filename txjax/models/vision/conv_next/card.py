@@ -34,7 +34,7 @@ CARD = Card(
                     Stage(16, 1, 4),
                 ),
                 stem=PatchEmbedding(patch=1),
-                attention=DepthwiseConv(side=3),
+                mixer=DepthwiseConv(side=3),
             ),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",

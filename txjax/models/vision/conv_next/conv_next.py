@@ -17,6 +17,6 @@ class ConvNeXt(Hierarchical, kw_only=True):
     Parameters: those of `Hierarchical` and of the head.
     """
 
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=DepthwiseConv)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=DepthwiseConv)
     block: Block = dataclasses.field(default_factory=lambda: SingleBranch(layer_scale=1e-6))
     downsample: Downsampling = dataclasses.field(default_factory=NormedPatches)

@@ -24,7 +24,7 @@ class ConvNeXt(Stages):
 
     def matches(self, model: Any) -> bool:
         usual = isinstance(model, Model) and isinstance(model.stem, PatchEmbedding)
-        return usual and isinstance(model.downsample, NormedPatches) and isinstance(model.attention, DepthwiseConv)
+        return usual and isinstance(model.downsample, NormedPatches) and isinstance(model.mixer, DepthwiseConv)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         last = LayerNorm(eps=options.get("layer_norm_eps", 1e-12))
@@ -67,7 +67,7 @@ class ConvNeXt(Stages):
                 entries += norm(f"{stage}.downsampling_layer.0", f"downsample_{i}/norm")
                 entries += linear(f"{stage}.downsampling_layer.1", f"downsample_{i}/linear", patch)
             theirs = f"{stage}.layers.{{}}"
-            entries += linear(f"{theirs}.dwconv", f"{ours}/attention/conv", kernel())
+            entries += linear(f"{theirs}.dwconv", f"{ours}/mixer/conv", kernel())
             entries += norm(f"{theirs}.layernorm", f"{ours}/norm_mlp")
             entries += linear(f"{theirs}.pwconv1", f"{ours}/mlp/up")
             entries += linear(f"{theirs}.pwconv2", f"{ours}/mlp/down")

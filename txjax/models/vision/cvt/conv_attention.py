@@ -49,7 +49,7 @@ class ConvAttention(Attention):
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Raises UserError unless the tokens are a whole grid's, without positions that count them."""
         assert self.kernel_init
-        where, grid = "config.model.attention", context.grid
+        where, grid = "config.model.mixer", context.grid
         if self.side % 2 == 0:
             raise UserError(f"{where}.side", "an odd number", self.side)
         ordered = context.mask.causal or context.mask.segments is not None or self.window is not None

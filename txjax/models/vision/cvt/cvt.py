@@ -16,7 +16,7 @@ class CvT(Hierarchical, kw_only=True):
 
     CvT(stages=(Stage(64, 1, 1), Stage(192, 2, 3), Stage(384, 10, 6)), head=Classes(1000, FirstToken()))  # CvT-13
 
-    No layer has positions. In training the batch's statistics are used: `attention.norm.group` for microbatches.
+    No layer has positions. In training the batch's statistics are used: `mixer.norm.group` for microbatches.
     Stochastic depth drops layers of the last stage alone, as in the authors' configs.
 
     Parameters: those of `Hierarchical`, `pool/token` (the class token) and those of the head.
@@ -28,7 +28,7 @@ class CvT(Hierarchical, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=lambda: NormedConvEmbedding(side=7, stride=4, padding=2))
     downsample: Downsampling = dataclasses.field(default_factory=NormedConvEmbedding)
     class_token: ClassToken | None = dataclasses.field(default_factory=ClassToken)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=ConvAttention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=ConvAttention)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
 
     @nn.nowrap

@@ -34,12 +34,12 @@ class CvT(Stages):
     txjax_model = "`CvT`"
     outputs = ("logits",)
     state = (STATISTICS,)
-    not_written = ("attention.norm.group", "attention.norm.momentum")
+    not_written = ("mixer.norm.group", "mixer.norm.momentum")
 
     def matches(self, model: Any) -> bool:
-        if not isinstance(model, Model) or not isinstance(model.attention, ConvAttention):
+        if not isinstance(model, Model) or not isinstance(model.mixer, ConvAttention):
             return False
-        usual = embedded_by(model, NormedConvEmbedding) and isinstance(model.attention.norm, BatchNorm)
+        usual = embedded_by(model, NormedConvEmbedding) and isinstance(model.mixer.norm, BatchNorm)
         return usual and model.class_token is not None
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
@@ -62,7 +62,7 @@ class CvT(Stages):
             stages=stages(options, widths, numbers(options, "num_heads", [1, 3, 6]), "depth"),
             **embeddings(options, count, _EMBEDDING, NormedConvEmbedding),
             norm=LayerNorm(eps=1e-5),
-            attention=ConvAttention(
+            mixer=ConvAttention(
                 side=side,
                 stride=same("stride_kv", 2),
                 biases=PROJECTIONS if same("qkv_bias", True) else ("out",),
@@ -75,7 +75,7 @@ class CvT(Stages):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        count, attention = len(model.stages), model.attention
+        count, attention = len(model.stages), model.mixer
         every: dict[str, Any] = {
             "mlp_ratio": model.mlp.ratio,
             "attention_drop_rate": attention.dropout,
@@ -127,7 +127,7 @@ class CvT(Stages):
                 entries += linear(f"{convolution}.convolution", f"{inside}/conv", kernel(), bias=False)
                 entries += batch_norm(f"{convolution}.normalization", f"{inside}/norm")
             names = {name: f"attention.projection_{name}" for name in _CONVOLVED} | {"out": "output.dense"}
-            entries += projected(f"{theirs}.attention", f"{ours}/attention", names, model.attention)
+            entries += projected(f"{theirs}.attention", f"{ours}/attention", names, model.mixer)
             entries += norm(f"{theirs}.layernorm_before", f"{ours}/norm_attention")
             entries += norm(f"{theirs}.layernorm_after", f"{ours}/norm_mlp")
             entries += linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up")

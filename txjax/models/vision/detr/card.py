@@ -19,7 +19,7 @@ def detr(size: str = "R50", **fields: Any) -> DETR:
     backbone = resnet(look_up(size, BACKBONES), norm=FrozenBatchNorm(), head=None)
     style: dict[str, Any] = dict(width=256, depth=6, heads=8, dropout=0.1, head=ObjectBoxes(classes=91))
     parts: dict[str, Any] = dict(
-        attention=PositionedAttention(dropout=0.1),
+        mixer=PositionedAttention(dropout=0.1),
         cross=PositionedCrossAttention(dropout=0.1),
         mlp=MLP(hidden=2048, activation="relu", dropout=0.1),
     )

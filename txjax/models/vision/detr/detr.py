@@ -72,7 +72,7 @@ class DETR(TwoStacks, kw_only=True):
     backbone: Model = config_field()
     queries: int = config_field(100, at_least=1)
     map_positions: MapPositions = dataclasses.field(default_factory=SineMap)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
     cross: CrossAttention = dataclasses.field(default_factory=PositionedCrossAttention)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
     mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="relu"))

@@ -67,7 +67,7 @@ class DETR(Family):
             width=options.size("d_model", 256),
             **sizes(options, layers=6, heads=8, hidden=2048, activation="relu"),
             map_positions=_POSITIONS[kind](),
-            attention=PositionedAttention(dropout=dropout),
+            mixer=PositionedAttention(dropout=dropout),
             cross=PositionedCrossAttention(dropout=dropout),
             norm=LayerNorm(eps=1e-5),
             dropout=options.get("dropout", 0.1),

@@ -80,7 +80,7 @@ class EfficientNet(Hierarchical, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=InvertedStem)
     downsample: Downsampling = dataclasses.field(default_factory=InvertedDownsampling)
     norm: Norm = dataclasses.field(default_factory=lambda: BatchNorm(momentum=0.99, eps=1e-3))
-    attention: InvertedResidual = dataclasses.field(default_factory=InvertedResidual)
+    mixer: InvertedResidual = dataclasses.field(default_factory=InvertedResidual)
     block: Block = dataclasses.field(default_factory=PlainResidual)
     initial: Init = dataclasses.field(default_factory=Init)
 
@@ -89,7 +89,7 @@ class EfficientNet(Hierarchical, kw_only=True):
         """The features after the last convolution, and in `stages` those of each stage."""
         encoded = super().encode(image, train)
         assert encoded.grid is not None
-        fields: dict[str, Any] = {"norm": self.norm, "activation": self.attention.activation}
+        fields: dict[str, Any] = {"norm": self.norm, "activation": self.mixer.activation}
         top = NormedConv(self.features, side=1, **fields, kernel_init=self.kernel_init, name="top")
         x = top(padded_image(encoded.features, encoded.grid, 1), train)
         return dataclasses.replace(encoded, features=x.reshape(len(x), -1, self.features))
@@ -103,7 +103,7 @@ class EfficientNet(Hierarchical, kw_only=True):
         if stage.side % 2 == 0:
             raise UserError(f"config.model.stages[{number}].side", "an odd number", stage.side)
         fields: dict[str, Any] = {"side": stage.side, "ratio": stage.ratio, "norm": self.norm.clone(parent=None)}
-        return set_model_fields(self.attention, "config.model.attention", **fields)
+        return set_model_fields(self.mixer, "config.model.mixer", **fields)
 
     @nn.nowrap
     def sides_of(self, number: int) -> Sides | None:
@@ -130,7 +130,7 @@ class EfficientNet(Hierarchical, kw_only=True):
 
     @nn.nowrap
     def parts_of(self, number: int) -> dict[str, Any]:
-        return super().parts_of(number) | {"attention": self.unit_of(number)}
+        return super().parts_of(number) | {"mixer": self.unit_of(number)}
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:

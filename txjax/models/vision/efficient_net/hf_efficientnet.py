@@ -85,7 +85,7 @@ class EfficientNet(Stages):
                 momentum=options.get("batch_norm_momentum", 0.99),
                 eps=options.get("batch_norm_eps", 1e-3),
             ),
-            attention=InvertedResidual(squeeze_ratio=options.get("squeeze_expansion_ratio", 0.25)),
+            mixer=InvertedResidual(squeeze_ratio=options.get("squeeze_expansion_ratio", 0.25)),
             block=PlainResidual(drop_path=options.get("drop_connect_rate", 0.2)),
             head=self.head(options, tensors, MeanTokens()),
         )
@@ -117,7 +117,7 @@ class EfficientNet(Stages):
                 "expand_ratios": [stage.ratio for stage in stages],
                 "strides": [stage.stride for stage in stages],
                 "depthwise_padding": _odd(model),
-                "squeeze_expansion_ratio": model.attention.squeeze_ratio,
+                "squeeze_expansion_ratio": model.mixer.squeeze_ratio,
                 "hidden_act": "swish",
                 "hidden_dim": model.features,
                 "pooling_type": "mean",
@@ -146,7 +146,7 @@ class EfficientNet(Stages):
         for i, (stage, first) in enumerate(zip(model.stages, _firsts(model), strict=True)):
             rules += _layer(f"{theirs}.blocks.{first}", f"downsample_{i}", stage)
             if stage.depth > 1:
-                others = _layer(f"{theirs}.blocks.{{}}", f"stages_{i}/layers/block/attention", stage)
+                others = _layer(f"{theirs}.blocks.{{}}", f"stages_{i}/layers/block/mixer", stage)
                 rules += [rule._replace(first=first + 1) for rule in others]
         return [*rules, *_normed(theirs, "top_conv", "top_bn", "top", "conv", "norm"), *self.classifier(model)]
 

@@ -41,7 +41,7 @@ CARD = Card(
                     Stage(16, 1, 4),
                 ),
                 stem=MaxViTStem(channels=4, stride=1),
-                attention=WindowAttention(side=2),
+                mixer=WindowAttention(side=2),
             ),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",

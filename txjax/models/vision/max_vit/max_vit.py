@@ -100,7 +100,7 @@ class MaxViTStage(StageLayers, kw_only=True):
             hint = "layers of one kind, which has both attentions"
             raise UserError("config.model.block", "MaxViTBlock() with one attention", type(block).__name__, hint=hint)
         more = ("heads", "kv_heads", "kernel_init")
-        fields = {name: getattr(block.attention, name) for name in more}
+        fields = {name: getattr(block.mixer, name) for name in more}
         return block.clone(
             grid_attention=set_model_fields(self.grid_attention, "config.model.grid_attention", **fields),
             grid_mlp=set_model_fields(self.mlp, "config.model.mlp", **{name: fields[name] for name in more[2:]}),
@@ -121,13 +121,13 @@ class MaxViT(Hierarchical, kw_only=True):
 
     Attributes:
       downsample: the `MBConv` of all layers; its strides are those of a stage's first layer.
-      grid_attention: after the one in windows, `attention`.
+      grid_attention: after the one in windows, `mixer`.
       batch_norm: of the stem and of each `MBConv`.
     """
 
     stem: Downsampling = dataclasses.field(default_factory=MaxViTStem)
     downsample: Downsampling = dataclasses.field(default_factory=MBConv)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=WindowAttention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=WindowAttention)
     grid_attention: Mixer = dataclasses.field(default_factory=GridAttention)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
     batch_norm: BatchNorm = dataclasses.field(default_factory=lambda: BatchNorm(momentum=0.99, eps=1e-3))

@@ -21,7 +21,7 @@ class MaxViTBlock(PreNorm):
 
     Attributes:
       conv: of stride 1. If None, the downsampling before this layer has it. Set by the model, as the next ones.
-      grid_attention: the second attention; `attention` is the first one.
+      grid_attention: the second attention; `mixer` is the first one.
       grid_mlp: the MLP after it.
     """
 

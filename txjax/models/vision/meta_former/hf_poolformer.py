@@ -32,14 +32,14 @@ class PoolFormer(Stages):
     outputs = ("logits",)
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.attention, Pooling) and embedded_by(model, ConvEmbedding)
+        return isinstance(model, Model) and isinstance(model.mixer, Pooling) and embedded_by(model, ConvEmbedding)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         widths = numbers(options, "hidden_sizes", [64, 128, 320, 512])
         return Model(
             stages=stages(options, widths),
             **embeddings(options, len(widths), _EMBEDDING, ConvEmbedding),
-            attention=Pooling(side=options.size("pool_size", 3)),
+            mixer=Pooling(side=options.size("pool_size", 3)),
             mlp=MLP(ratio=options.get("mlp_ratio", 4.0), activation=options.activation("hidden_act", "gelu")),
             block=PreNorm(
                 layer_scale=scale(options) if options.get("use_layer_scale", True) else None,
@@ -56,7 +56,7 @@ class PoolFormer(Stages):
                 "hidden_sizes": [stage.width for stage in model.stages],
                 "depths": [stage.depth for stage in model.stages],
                 "num_encoder_blocks": len(model.stages),
-                "pool_size": model.attention.side,
+                "pool_size": model.mixer.side,
                 "num_channels": flat["downsample_0/conv/kernel"].shape[2],
                 "mlp_ratio": model.mlp.ratio,
                 "hidden_act": their_activation(model.mlp.activation),
@@ -75,11 +75,11 @@ class PoolFormer(Stages):
             embeddings = f"poolformer.encoder.patch_embeddings.{i}.projection"
             entries += linear(embeddings, f"downsample_{i}/conv", kernel())
             theirs, ours = f"poolformer.encoder.block.{i}.{{}}", f"stages_{i}/layers/block"
-            entries += norm(f"{theirs}.before_norm", f"{ours}/norm_attention")
+            entries += norm(f"{theirs}.before_norm", f"{ours}/norm_mixer")
             entries += norm(f"{theirs}.after_norm", f"{ours}/norm_mlp")
             entries += linear(f"{theirs}.output.conv1", f"{ours}/mlp/up", _POINTWISE)
             entries += linear(f"{theirs}.output.conv2", f"{ours}/mlp/down", _POINTWISE)
             if model.block.layer_scale is not None:
-                entries.append(Rule(f"{theirs}.layer_scale_1", (f"{ours}/scale_attention",)))
+                entries.append(Rule(f"{theirs}.layer_scale_1", (f"{ours}/scale_mixer",)))
                 entries.append(Rule(f"{theirs}.layer_scale_2", (f"{ours}/scale_mlp",)))
         return [*entries, *norm("norm", "norm_final"), *self.classifier(model)]

@@ -22,7 +22,7 @@ def replknet(size: str = "31B", **fields: Any) -> RepLKNet:
     style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
     if size == "XL":
         mixer = LargeKernelMixer(kernel=ParallelKernels(small=None), ratio=1.5)
-        style |= dict(sides=(27, 27, 27, 13), attention=mixer)
+        style |= dict(sides=(27, 27, 27, 13), mixer=mixer)
     return RepLKNet(**dict(stages=stages_of(size, REPLKNET)) | style | fields)
 
 

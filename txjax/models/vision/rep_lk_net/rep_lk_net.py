@@ -28,7 +28,7 @@ class RepLKNet(Hierarchical, kw_only=True):
 
     In training each large kernel has a small one in parallel (`ParallelKernels`); `merged` makes one kernel of both
     (`txjax merge` for a run). In training the batch's statistics are used: `BatchNorm(group=...)` in `norm`,
-    `attention.norm` and `mlp.norm` for microbatches.
+    `mixer.norm` and `mlp.norm` for microbatches.
 
     Parameters: those of `Hierarchical` and of the head.
 
@@ -40,7 +40,7 @@ class RepLKNet(Hierarchical, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=LargeKernelStem)
     downsample: Downsampling = dataclasses.field(default_factory=Transition)
     norm: Norm = dataclasses.field(default_factory=BatchNorm)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=LargeKernelMixer)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=LargeKernelMixer)
     mlp: MLP = dataclasses.field(default_factory=NormedMLP)
 
     @nn.nowrap
@@ -49,14 +49,14 @@ class RepLKNet(Hierarchical, kw_only=True):
         if len(self.sides) != len(self.stages) or not all(side % 2 for side in self.sides):
             expected = f"{len(self.stages)} odd numbers, one a stage"
             raise UserError("config.model.sides", expected, self.sides)
-        return super().parts_of(number) | {"attention": self._with_kernel(side=self.sides[number])}
+        return super().parts_of(number) | {"mixer": self._with_kernel(side=self.sides[number])}
 
     @nn.nowrap
     def _with_kernel(self, **fields: Any) -> Mixer:
         """The mixer with a kernel of these fields."""
-        mixer = self.attention
+        mixer = self.mixer
         if not isinstance(mixer, LargeKernelMixer):
-            raise UserError("config.model.attention", "LargeKernelMixer()", type(mixer).__name__)
+            raise UserError("config.model.mixer", "LargeKernelMixer()", type(mixer).__name__)
         return mixer.clone(parent=None, name=None, kernel=mixer.kernel.clone(parent=None, name=None, **fields))
 
     @nn.nowrap
@@ -67,10 +67,10 @@ class RepLKNet(Hierarchical, kw_only=True):
         W scale / s, the small one in the middle of the large one, and the bias that of bias - mean scale / s (Ding et
         al. 2021, RepVGG, 3.3).
         """
-        mixer = self.attention
+        mixer = self.mixer
         if not isinstance(mixer, LargeKernelMixer) or not isinstance(mixer.kernel, ParallelKernels):
             got = "a model without them"
-            raise UserError("config.model.attention.kernel", "ParallelKernels(), to be merged", got)
+            raise UserError("config.model.mixer.kernel", "ParallelKernels(), to be merged", got)
         eps = getattr(mixer.norm, "eps", 0.0)
         params, stats = (traverse_util.flatten_dict(variables[name], sep="/") for name in ("params", "batch_stats"))
         for path in [path for path in params if path.endswith("/large/conv/kernel")]:
@@ -79,7 +79,7 @@ class RepLKNet(Hierarchical, kw_only=True):
             kernels, biases = zip(*(_folded(params, stats, f"{here}/{name}", eps) for name in branches), strict=True)
             params[f"{here}/conv/kernel"] = sum(_padded(kernel, kernels[0].shape[-4]) for kernel in kernels)
             params[f"{here}/conv/bias"] = sum(biases)
-        model = self.clone(attention=mixer.clone(parent=None, name=None, kernel=MergedKernel()))
+        model = self.clone(mixer=mixer.clone(parent=None, name=None, kernel=MergedKernel()))
         nested = {"params": params, "batch_stats": stats}
         return model, variables | {name: traverse_util.unflatten_dict(flat, sep="/") for name, flat in nested.items()}
 

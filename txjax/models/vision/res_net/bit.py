@@ -109,7 +109,7 @@ class BiT(ResNet, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=BottleneckStem)
     downsample: Downsampling = dataclasses.field(default_factory=BottleneckDownsampling)
     norm: Norm = dataclasses.field(default_factory=GroupNormRelu)
-    attention: Bottleneck = dataclasses.field(default_factory=BottleneckConvs)
+    mixer: Bottleneck = dataclasses.field(default_factory=BottleneckConvs)
     block: Block = dataclasses.field(default_factory=PreActivation)
 
     @nn.nowrap

@@ -24,7 +24,7 @@ _MULTIPLE = 32  # a quarter of a width is rounded to a multiple of 8
 class BiT(Stages):
     model_type = "bit"
     architectures = ("BitForImageClassification", "BitModel")
-    txjax_model = "`BiT` with `attention=BottleneckConvs(eps=1e-8)`"
+    txjax_model = "`BiT` with `mixer=BottleneckConvs(eps=1e-8)`"
     outputs = (
         "logits",
         "pooler_output",
@@ -48,7 +48,7 @@ class BiT(Stages):
             stages=stages(options, widths),
             stem=BottleneckStem(channels=options.size("embedding_size", 64)),
             norm=GroupNormRelu(groups=options.size("num_groups", 32)),
-            attention=BottleneckConvs(eps=_EPS),
+            mixer=BottleneckConvs(eps=_EPS),
             block=PreActivation(drop_path=options.get("drop_path_rate", 0.0)),
             head=self.head(options, tensors, MeanTokens()),
         )
@@ -81,7 +81,7 @@ class BiT(Stages):
             entries += [*norm(f"{first}.norm1", f"{ours}/norm"), *_branch(first, ours)]
             if stage.depth > 1:
                 theirs, ours = f"bit.encoder.stages.{i}.layers.{{}}", f"stages_{i}/layers/block"
-                others = [*norm(f"{theirs}.norm1", f"{ours}/norm_attention"), *_branch(theirs, f"{ours}/attention")]
+                others = [*norm(f"{theirs}.norm1", f"{ours}/norm_mixer"), *_branch(theirs, f"{ours}/mixer")]
                 entries += [rule._replace(first=1) for rule in others]
         return [*entries, *norm("bit.norm", "norm_final"), *self.classifier(model)]
 

@@ -68,7 +68,7 @@ class ResNet(Stages):
 def is_residual(model: Any) -> bool:
     """Whether a model is a residual network as Hugging Face has it."""
     ends = isinstance(model, Model) and isinstance(model.stem, ResidualStem)
-    return ends and isinstance(model.downsample, ResidualDownsampling) and isinstance(model.attention, ResidualConvs)
+    return ends and isinstance(model.downsample, ResidualDownsampling) and isinstance(model.mixer, ResidualConvs)
 
 
 def residual(options: Options, norm: Norm, head: Head | None) -> Model:
@@ -122,7 +122,7 @@ def residual_rules(model: Model, theirs: str, ours: str, norm: Callable[[str, st
         entries += both(f"{first}.shortcut", f"{inside}/conv_shortcut", f"{inside}/norm_shortcut")
         entries += branch(first, inside)
         if stage.depth > 1:
-            others = branch(f"encoder.stages.{i}.layers.{{}}", f"stages_{i}/layers/block/attention")
+            others = branch(f"encoder.stages.{i}.layers.{{}}", f"stages_{i}/layers/block/mixer")
             entries += [rule._replace(first=1) for rule in others]
     return entries
 

@@ -182,18 +182,18 @@ class ResNet(Hierarchical, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=ResidualStem)
     downsample: Downsampling = dataclasses.field(default_factory=ResidualDownsampling)
     norm: Norm = dataclasses.field(default_factory=BatchNorm)
-    attention: Bottleneck = dataclasses.field(default_factory=ResidualConvs)
+    mixer: Bottleneck = dataclasses.field(default_factory=ResidualConvs)
     block: Block = dataclasses.field(default_factory=PostActivation)
     initial: Init = dataclasses.field(default_factory=Init)
 
     @nn.nowrap
     def unit(self) -> Bottleneck:
         """The template of all units."""
-        return set_model_fields(self.attention, "config.model.attention", norm=self.norm.clone(parent=None, name=None))
+        return set_model_fields(self.mixer, "config.model.mixer", norm=self.norm.clone(parent=None, name=None))
 
     @nn.nowrap
     def parts_of(self, number: int) -> dict[str, Any]:
-        return super().parts_of(number) | {"attention": self.unit()}
+        return super().parts_of(number) | {"mixer": self.unit()}
 
     @nn.nowrap
     def template_of(self, number: int) -> Downsampling:

@@ -19,7 +19,7 @@ def sam_encoder(size: str = "B", image: int = 1024, **fields: Any) -> ViT:
     plain, side = dimensions_of(size, SIZES), image // 16
     positions, attention = Learned(max_length=side**2), windows_then_all(SAM_PERIODS[size], 14, side)
     style: dict[str, Any] = dict(patch=16, class_token=None, image_size=(image, image), positions=positions)
-    layers: dict[str, Any] = dict(attention=attention, block=PreNormWithoutFinal(), stack=PeriodicStack())
+    layers: dict[str, Any] = dict(mixer=attention, block=PreNormWithoutFinal(), stack=PeriodicStack())
     return ViT(**plain | style | layers | fields)
 
 

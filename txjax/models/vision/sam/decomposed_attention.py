@@ -34,7 +34,7 @@ class DecomposedAttention(Attention):
         grid = grid_alone(context)
         if grid is None:
             hint = "relative positions are of all patches of a grid, without a class token"
-            raise UserError("config.model.attention", "Attention() for these tokens", type(self).__name__, hint=hint)
+            raise UserError("config.model.mixer", "Attention() for these tokens", type(self).__name__, hint=hint)
         return grid[:2]
 
     @nn.nowrap

@@ -73,7 +73,7 @@ class SAM(Family):
             image_size=(image, image),
             class_token=None,
             positions=Learned(max_length=side**2),
-            attention=_attentions(vision, side),
+            mixer=_attentions(vision, side),
             mlp=MLP(hidden=hidden, activation=vision.activation("hidden_act", "gelu")),
             norm=LayerNorm(eps=eps),
             block=PreNormWithoutFinal(),
@@ -85,7 +85,7 @@ class SAM(Family):
             width=width,
             depth=decoder.size("num_hidden_layers", 2),
             heads=heads,
-            attention=PositionedAttention(),
+            mixer=PositionedAttention(),
             cross=PositionedCrossAttention(
                 head_size=width // decoder.size("attention_downsample_rate", 2) // heads,
             ),
@@ -100,7 +100,7 @@ class SAM(Family):
     def config(self, model: Model, flat: Flat) -> dict[str, Any]:
         encoder = model.encoder
         assert isinstance(encoder, ViT)
-        image, kinds = image_side(encoder), encoder.attentions()
+        image, kinds = image_side(encoder), encoder.mixers()
         sizes = {"image_size": image, "patch_size": encoder.patch}
         everywhere = [i for i in range(encoder.depth) if not _in_windows(kinds[i % len(kinds)])]
         window = next((mixer.side for mixer in kinds if isinstance(mixer, DecomposedWindowAttention)), 14)

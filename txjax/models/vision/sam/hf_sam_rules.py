@@ -42,7 +42,7 @@ def encoder_rules(encoder: Any) -> list[Rule]:
         *linear("vision_encoder.patch_embed.projection", "encoder/patch_embed", convolution(encoder.patch)),
         Rule("vision_encoder.pos_embed", ("encoder/positions/table/embedding",), square),
     ]
-    kinds = encoder.attentions()
+    kinds = encoder.mixers()
     for i, attention in enumerate(kinds):
         theirs, ours = "vision_encoder.layers.{}", f"encoder/layers/block/kind_{i}"
         three = [f"{ours}/attention/{name}" for name in PROJECTIONS[:3]]

@@ -26,7 +26,7 @@ from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Role
 from txjax.types import UserError
 
-SHARED = ("attention", "cross", "mlp", "norm", "dropout", "scaling", "drop_path", "layer_scale")  # fields of blocks
+SHARED = ("mixer", "cross", "mlp", "norm", "dropout", "scaling", "drop_path", "layer_scale")  # fields of blocks
 
 
 class Upsampling(nn.Module):
@@ -139,4 +139,5 @@ class MaskDecoder(SubTransformer, kw_only=True):
     def reader(self) -> PostNormAttention:
         """A block that reads the other stream."""
         fields = {name: getattr(self.half(), name) for name in SHARED}
-        return PostNormAttention(**fields | {"attention": fields["cross"], "cross": None})
+        mixer = fields["cross"].clone(name=CrossAttention.branch_name)
+        return PostNormAttention(**fields | {"mixer": mixer, "cross": None})

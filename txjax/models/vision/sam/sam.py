@@ -75,7 +75,7 @@ class SAM(Transformer, kw_only=True):
     """Masks of the objects at which prompts point (Kirillov et al. 2023).
 
     SAM(encoder=ViT(patch=16, width=768, depth=12, heads=12, class_token=None, positions=Learned(max_length=64**2),
-                    attention=windows_then_all(3, 14, 64), block=PreNormWithoutFinal(), stack=PeriodicStack()))  # SAM B
+                    mixer=windows_then_all(3, 14, 64), block=PreNormWithoutFinal(), stack=PeriodicStack()))  # SAM B
 
     An image is embedded once, and its objects are prompted several times, as a user clicks again:
 
@@ -102,7 +102,7 @@ class SAM(Transformer, kw_only=True):
     width: int = config_field(256, at_least=1)
     depth: int = config_field(2, at_least=1)
     heads: int = config_field(8, at_least=1)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
     cross: CrossAttention = dataclasses.field(default_factory=lambda: PositionedCrossAttention(head_size=16))
     mlp: MLP = dataclasses.field(default_factory=lambda: MLP(hidden=2048, activation="relu"))
     block: Block = dataclasses.field(default_factory=PostNorm)

@@ -18,12 +18,14 @@ class FirstTokens(PostNorm):
 
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
+        assert self.mixer and self.mixer.name
         alone = dataclasses.replace(context, added=None)
-        return super().layers(context) | {"attention": super().layers(alone)["attention"]}
+        return super().layers(context) | {self.mixer.name: (self.mixer, alone)}
 
     @nn.nowrap
     def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
-        return norm(y) if name == "attention" else super().leave(name, x, y, norm)
+        assert self.mixer
+        return norm(y) if name == self.mixer.name else super().leave(name, x, y, norm)
 
 
 class TwoWay(Block):

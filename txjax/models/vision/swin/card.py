@@ -33,7 +33,7 @@ CARD = Card(
                     Stage(16, 1, 4),
                 ),
                 stem=PatchEmbedding(patch=1),
-                attention=WindowAttention(side=2, shift=1),
+                mixer=WindowAttention(side=2, shift=1),
             ),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",

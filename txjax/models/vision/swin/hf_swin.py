@@ -30,7 +30,7 @@ class Swin(Stages):
             return False
         if not isinstance(model.downsample, PatchMerging):
             return False
-        return all(isinstance(attention, WindowAttention) for attention in model.attentions())
+        return all(isinstance(attention, WindowAttention) for attention in model.mixers())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         options.require(use_absolute_embeddings=False, layer_norm_eps=1e-5)
@@ -48,7 +48,7 @@ class Swin(Stages):
             stages=stages(options, widths, numbers(options, "num_heads", [3, 6, 12, 24])),
             stem=PatchEmbedding(patch=options.size("patch_size", 4)),
             norm=LayerNorm(eps=1e-5),
-            attention=tuple(window.clone(**attention) for window in windows),
+            mixer=tuple(window.clone(**attention) for window in windows),
             mlp=MLP(ratio=options.get("mlp_ratio", 4.0), activation=options.activation("hidden_act", "gelu")),
             block=PreNorm(drop_path=options.get("drop_path_rate", 0.1)),
             dropout=options.get("hidden_dropout_prob", 0.0),
@@ -56,7 +56,7 @@ class Swin(Stages):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        attention, stem = model.attentions()[0], model.stem.patch
+        attention, stem = model.mixers()[0], model.stem.patch
         return self.architecture_entries(model) | {
             "embed_dim": model.stages[0].width,
             "depths": [stage.depth for stage in model.stages],
@@ -92,6 +92,6 @@ class Swin(Stages):
             theirs, ours = f"swin.encoder.layers.{i}.blocks.{{}}", f"stages_{i}/layers/block"
             table = f"{theirs}.attention.self.relative_position_bias_table"
             norms = ("layernorm_before", "layernorm_after")
-            entries += rules.layer(theirs, ours, "self", norms, model.attentions()[0])
+            entries += rules.layer(theirs, ours, "self", norms, model.mixers()[0])
             entries.append(Rule(table, (f"{ours}/attention/table",), SAME))
         return [*entries, *norm("swin.layernorm", "norm_final"), *self.classifier(model)]

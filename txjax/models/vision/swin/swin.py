@@ -20,4 +20,4 @@ class Swin(Hierarchical, kw_only=True):
     Parameters: those of `Hierarchical` and of the head.
     """
 
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=lambda: shifted_windows(7))
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=lambda: shifted_windows(7))
