@@ -13,14 +13,14 @@ class Conformer(AudioEncoder, kw_only=True):
 
     Conformer(width=256, depth=16, heads=4, head=TokenClasses(129))  # the paper's M with a head for CTC
 
-    Rotary positions are `attention=Attention(), positions=Rotary()`. In training the batch's statistics are used:
+    Rotary positions are `mixer=Attention(), positions=Rotary()`. In training the batch's statistics are used:
     `block.conv.norm.group` for microbatches, or another norm there.
 
     Parameters: those of `AudioEncoder`.
     """
 
     positions: Positions = dataclasses.field(default_factory=RelativeSinusoidal)
-    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=RelativeAttention)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=RelativeAttention)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
     mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="silu"))
     block: Block = dataclasses.field(default_factory=ConformerBlock)

@@ -1,4 +1,4 @@
-"""The convolution of a Conformer's layer: what attention over the whole sequence doesn't see of a token's neighbours."""
+"""The convolution of a Conformer's layer, which mixes a token's neighbours."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ class ConvModule(Mixer):
     Tokens that are padding are zeros for the convolution, as if they were beyond the edge, and statistics of the norm
     are those of the others.
 
-    Parameters: `up` and `gate` [D D], `depthwise` [kernel 1 D], `norm`, `down` [D D].
+    Parameters: `up` and `gate` [D D], `depthwise` [kernel 1 D], `norm_depthwise`, `down` [D D].
 
     Attributes:
       kernel: tokens that an output sees; of an even number, one more is after it.
@@ -45,7 +45,7 @@ class ConvModule(Mixer):
         if (token_mask := context.token_mask) is not None:
             y = jnp.where(token_mask[..., None], y, 0)
         y = Conv((width,), ("mlp",), size=(self.kernel,), groups=width, **fields, name="depthwise")(y)
-        norm = self.norm.clone(parent=self, name="norm")
+        norm = self.norm.clone(parent=self, name="norm_depthwise")
         y = ACTIVATIONS[self.activation](norm.normalise(y, context.train, "mlp", token_mask))
         scale = self.kernel_init.residual_scale
         down = Linear((width,), ("embed",), in_axes=("mlp",), **fields, scale=scale, name="down")

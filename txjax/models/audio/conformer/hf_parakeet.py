@@ -51,7 +51,7 @@ class Parakeet(Family):
     def matches(self, model: Any) -> bool:
         if not isinstance(model, Conformer) or type(model.block) is not ConformerBlock:
             return False
-        parts = (model.attention, model.subsampling, model.block.conv, model.head)
+        parts = (model.mixer, model.subsampling, model.block.conv, model.head)
         kinds = (RelativeAttention, SeparableSubsampling, ConvModule, TokenClasses)
         return all(map(isinstance, parts, kinds)) and isinstance(model.block.conv.norm, BatchNorm)
 
@@ -70,11 +70,9 @@ class Parakeet(Family):
             width=encoder.size("hidden_size", 1024),
             depth=encoder.size("num_hidden_layers", 24),
             heads=encoder.size("num_attention_heads", 8),
-            subsampling=SeparableSubsampling(
-                factor=factor, channels=encoder.size("subsampling_conv_channels", 256)
-            ),
+            subsampling=SeparableSubsampling(factor=factor, channels=encoder.size("subsampling_conv_channels", 256)),
             scale_exponent=0.5 if encoder.get("scale_input", True) else 0.0,
-            attention=RelativeAttention(use_bias=biases, dropout=encoder.get("attention_dropout", 0.1)),
+            mixer=RelativeAttention(use_bias=biases, dropout=encoder.get("attention_dropout", 0.1)),
             mlp=MLP(
                 hidden=encoder.size("intermediate_size", 4096),
                 activation=activation,
@@ -82,9 +80,7 @@ class Parakeet(Family):
                 dropout=encoder.get("activation_dropout", 0.1),
             ),
             block=ConformerBlock(
-                conv=ConvModule(
-                    kernel=kernel, activation=activation, use_bias=encoder.get("convolution_bias", True)
-                )
+                conv=ConvModule(kernel=kernel, activation=activation, use_bias=encoder.get("convolution_bias", True))
             ),
             dropout=encoder.get("dropout", 0.1),
             head=TokenClasses(classes),
@@ -170,6 +166,6 @@ def conv_module(theirs: str, ours: str, batch_norm_name: str, bias: bool) -> lis
     return [
         *gated,
         *linear(f"{theirs}.depthwise_conv", f"{ours}/depthwise", kernel(), bias),
-        *batch_norm(f"{theirs}.{batch_norm_name}", f"{ours}/norm"),
+        *batch_norm(f"{theirs}.{batch_norm_name}", f"{ours}/norm_depthwise"),
         *linear(f"{theirs}.pointwise_conv2", f"{ours}/down", kernel(1), bias),
     ]
