@@ -28,7 +28,7 @@ def encoder(subsampling: ImageSubsampling) -> AudioEncoder:
         heads=2,
         subsampling=subsampling,
         positions=RelativeSinusoidal(),
-        attention=RelativeAttention(),
+        mixer=RelativeAttention(),
         head=TokenClasses(5),
     )
 

@@ -25,7 +25,7 @@ class Measured(Attention):
 
 def test_a_layer_metric_has_the_number_of_its_layer() -> None:
     (model,) = (example.model for card in cards().values() for example in card.examples if example.name == "ViT")
-    model = model.clone(attention=Measured(), depth=3, head=Classes(2, MeanTokens()))
+    model = model.clone(mixer=Measured(), depth=3, head=Classes(2, MeanTokens()))
     batch = {
         "id": jnp.arange(B),
         "image": jnp.asarray(numbers(B, 4, 4, 1)),

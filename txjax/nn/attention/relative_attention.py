@@ -52,7 +52,7 @@ class RelativeAttention(Attention):
             raise UserError("config.model.positions", "RelativeSinusoidal()", hint=hint)
         if context.index is not None:
             expected, got = "attention with a cache, for generation", type(self).__name__
-            raise UserError("config.model.attention", expected, got, hint="it reads the distances in one window")
+            raise UserError("config.model.mixer", expected, got, hint="it reads the distances in one window")
         query, key, value = (self.project(name, x) for name in ("query", "key", "value"))
 
         def biased(name: str) -> jax.Array:
