@@ -96,6 +96,21 @@ def test_convolution(groups: int) -> None:
     assert count(convolve, image, kernel) == 2 * (2 * 4 * 4 * 6) * (3 * 3 * 4 // groups)
 
 
+@pytest.mark.parametrize(
+    ("transform", "dtype", "flops"),
+    [
+        (jnp.fft.fft, "complex64", 3 * 5 * 16 * 4),
+        (jnp.fft.ifft, "complex64", 3 * 5 * 16 * 4),
+        (jnp.fft.fft2, "complex64", 5 * 48 * np.log2(48)),
+        (jnp.fft.rfft, "float32", 3 * 5 * 16 * 4 / 2),
+        (lambda x: jnp.fft.irfft(x, 16), "complex64", 3 * 5 * 16 * 4 / 2),
+        (lambda x: jnp.fft.rfft(x, 400), "float32", 3 * 5 * 400 * np.log2(400) / 2),
+    ],
+)
+def test_fourier_transforms(transform, dtype, flops):
+    assert count(transform, jax.ShapeDtypeStruct((3, 16), dtype)) == round(flops)
+
+
 def test_a_program_s_name_states_its_operations() -> None:
     def shifted(x: jax.Array) -> jax.Array:
         return x[:, 1:] * x[:, :-1] + x[:, 1:] @ jnp.ones((K - 1, K - 1))

@@ -16,14 +16,15 @@ Scope = tuple[str, ...]  # the names around an operation, outermost first
 
 
 def count(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
-    """FLOPs of the matrix products and convolutions of one call, over all devices; nothing runs.
+    """FLOPs of the matrix products, convolutions and Fourier transforms of one call, over all devices; nothing runs.
 
-    A product of [M K] and [K N] counts 2 M K N. A scan counts its length times, of a `cond` the most expensive branch
-    counts, and the body of a `while_loop`, whose number of turns is unknown, counts once. Of attention, only the pairs
-    of a query and a key count that its causal mask or its local window allows; documents packed into one window, whose
-    lengths are data, make no difference. Padding of a convolution or under another mask counts: it is computed.
-    Elementwise operations do not count. A jitted function named `flops_A_of_B` counts A for B numbers of its results,
-    whatever it computes.
+    A product of [M K] and [K N] counts 2 M K N. A Fourier transform of N complex numbers counts 5 N log2 N, one of N
+    real numbers half of that, whatever the algorithm (Frigo and Johnson 2005). A scan counts its length times, of a
+    `cond` the most expensive branch counts, and the body of a `while_loop`, whose number of turns is unknown, counts
+    once. Of attention, only the pairs of a query and a key count that its causal mask or its local window allows;
+    documents packed into one window, whose lengths are data, make no difference. Padding of a convolution or under
+    another mask counts: it is computed. Elementwise operations do not count. A jitted function named `flops_A_of_B`
+    counts A for B numbers of its results, whatever it computes.
 
     Args:
       fn: any function that jax can trace.
@@ -71,6 +72,11 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
             kernel, out = _shape(eqn.invars[1]), _shape(eqn.outvars[0])
             inserted = math.prod(eqn.params["lhs_dilation"])  # zeros between the inputs: the gradient of a stride
             return _one(scope, 2 * math.prod(out) * math.prod(kernel) // kernel[out_features] // inserted)
+        case "fft":
+            lengths = eqn.params["fft_lengths"]
+            size, transforms = math.prod(lengths), math.prod(_shape(eqn.invars[0])[: -len(lengths)])
+            passes = 5 if eqn.params["fft_type"] in (jax.lax.FftType.FFT, jax.lax.FftType.IFFT) else 2.5
+            return _one(scope, round(transforms * passes * size * math.log2(size)))
         case "scan":
             once = _count(eqn.params["jaxpr"].jaxpr, scope)
             return collections.Counter({name: eqn.params["length"] * n for name, n in once.items()})

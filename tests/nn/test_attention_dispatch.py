@@ -13,7 +13,7 @@ import pytest
 
 from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
-from txjax.nn.kernels import attention_dispatch
+from txjax.nn.kernels import kernel_choice
 from txjax.nn.kernels.attention_dispatch import choose
 from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.nn.kernels.splash import splash
@@ -129,7 +129,7 @@ def test_a_causal_mask_needs_as_many_queries_as_keys() -> None:
 
 @pytest.mark.claim("Attention kernels", "the kernel of each call and its reason")
 def test_choices_are_recorded_while_tracing() -> None:
-    with attention_dispatch.choices() as seen:
+    with kernel_choice.choices() as seen:
         for platform in ("cpu", "tpu"):
             with backend.target_platform(platform):
                 jax.eval_shape(lambda *given: dot_product_attention(*given), *[struct()] * 3)

@@ -11,7 +11,7 @@ import pytest
 
 from txjax import sharding
 from txjax.nn import AllGatherKV, ContextParallel, Mask, RingAttention
-from txjax.nn.kernels import attention_dispatch
+from txjax.nn.kernels import kernel_choice
 from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.types import UserError
 
@@ -66,7 +66,7 @@ def close(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("name", MASKS)
 def test_ring_equals_the_reference(name: str) -> None:
-    with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
+    with sharding.use_mesh(MESH), kernel_choice.choices() as seen:
         got = graded(attention(RingAttention()), MASKS[name])
     assert {choice.kernel for choice in seen} == {"ring"}
     close(got, graded(reference_attention, MASKS[name]))
@@ -124,7 +124,7 @@ def test_arguments_that_a_ring_does_not_support() -> None:
 
 def test_lengths_that_do_not_divide_are_gathered() -> None:
     query, key, value = (x[:, :15] for x in GIVEN[:3])
-    with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
+    with sharding.use_mesh(MESH), kernel_choice.choices() as seen:
         got = jax.jit(lambda *given: attention(RingAttention())(*given, Mask(causal=True)))(query, key, value)
     assert [choice.kernel for choice in seen] == ["reference"]
     close(got, jax.jit(lambda *given: reference_attention(*given, Mask(causal=True)))(query, key, value))

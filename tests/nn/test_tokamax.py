@@ -11,7 +11,7 @@ import pytest
 from txjax import backend, sharding
 from txjax.flops import count
 from txjax.nn import Mask, dot_product_attention
-from txjax.nn.kernels import attention_dispatch
+from txjax.nn.kernels import attention_dispatch, kernel_choice
 from txjax.nn.kernels.attention_dispatch import choose
 from txjax.types import UserError
 
@@ -59,12 +59,12 @@ def test_tokamax_equals_the_reference(mask: Mask) -> None:
     pytest.importorskip("tokamax")
     with (
         sharding.use_mesh(sharding.Mesh(data=2, tensor=4)),
-        attention_dispatch.choices() as seen,
+        kernel_choice.choices() as seen,
         jax.numpy_rank_promotion("allow"),  # the library promotes
     ):
         ours = graded("tokamax", mask)
     assert seen[0].kernel == "tokamax", seen
-    with attention_dispatch.choices() as seen:
+    with kernel_choice.choices() as seen:
         theirs = graded("reference", mask)
     assert seen[0].kernel == "reference"
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), ours, theirs)

@@ -11,7 +11,7 @@ import jax
 
 from txjax import backend, sharding
 from txjax.experiment import Experiment
-from txjax.nn.kernels.attention_dispatch import choices
+from txjax.nn.kernels.kernel_choice import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
 from txjax.train.state.state import Layout, batch_spec, build_layout

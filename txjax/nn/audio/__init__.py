@@ -1,1 +1,1 @@
-"""Layers of models of audio."""
+"""Audio: front ends from waveforms to features, augmentations of both, and layers of models of audio."""

@@ -3,38 +3,21 @@
 `docs/kernels.md` lists which kernel supports what.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.kernels.cudnn import cudnn, not_cudnn
+from txjax.nn.kernels.kernel_choice import Choice, record_choice
 from txjax.nn.kernels.mask import NO_MASK, Mask
 from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.nn.kernels.splash import not_splash, splash
 from txjax.nn.kernels.tokamax import not_tokamax, tokamax
 from txjax.nn.parameters.remat import checkpoint_name
-from txjax.scoped import Scoped
 from txjax.sharding import constrain
-
-
-class Choice(NamedTuple):
-    """The kernel that computes a call, and the reason.
-
-    Attributes:
-      kernel: "splash", "cudnn", "tokamax", "reference" or "ring".
-      why: the reason, as text.
-      query, key: shapes [B L H K] and [B S G K].
-    """
-
-    kernel: str
-    why: str
-    query: tuple[int, ...]
-    key: tuple[int, ...]
-
 
 # The kernel, and the function that returns why it doesn't support a call (None: it does).
 KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
@@ -44,16 +27,6 @@ KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
 }
 _BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
 NAMED = ("reference", "tokamax")  # kernels that a config may name: they run on every platform
-
-_chosen = Scoped[list[Choice] | None]("chosen", None)
-
-
-@contextlib.contextmanager
-def choices() -> Iterator[list[Choice]]:
-    """The choices for all calls traced inside, in order; the list is filled while tracing."""
-    chosen: list[Choice] = []
-    with _chosen.within(chosen):
-        yield chosen
 
 
 def choose(
@@ -74,16 +47,6 @@ def choose(
     if why is not None:
         return Choice("reference", why, *shapes)
     return Choice(name, asked if kernel else f"the kernel for {platform}", *shapes)
-
-
-@contextlib.contextmanager
-def record_choice(choice: Choice, mask: Mask) -> Iterator[None]:
-    """Adds a call, whose operations are traced inside, to `choices`; the scope's name counts its pairs."""
-    if (chosen := _chosen.get()) is not None:
-        chosen.append(choice)
-    length, source = choice.query[1], choice.key[1]
-    with jax.named_scope(f"pairs_{mask.pairs(length, source)}_of_{length * source}"):
-        yield
 
 
 def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str | None:

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.kernels.attention_dispatch import NAMED, Choice, dot_product_attention, record_choice
+from txjax.nn.kernels.attention_dispatch import NAMED, dot_product_attention
+from txjax.nn.kernels.kernel_choice import Choice, record_choice
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.ring import ring
 from txjax.nn.kernels.shards import per_device
