@@ -165,8 +165,9 @@ class Names(NamedTuple):
       untied: entries of config.json of a model in which these are tensors of their own; empty if there is none.
       buffers: a pattern of names that are no weights.
       renamed: prefixes of other versions, and the prefixes that replace them.
-      heads: modules that classes of the family have and others don't, such as poolers and heads. A file may have them
-        though its class doesn't: published checkpoints often keep what they were pretrained with.
+      heads: modules, or tensors by their whole names, that classes of the family have and others don't, such as poolers
+        and heads. A file may have them though its class doesn't: published checkpoints often keep what they were
+        pretrained with.
     """
 
     prefix: str = ""
@@ -206,7 +207,7 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 def module_of(name: str, modules: Collection[str]) -> str | None:
     """The outermost of these modules that a tensor is in, if it is in any."""
-    return min((module for module in modules if name.startswith(f"{module}.")), key=len, default=None)
+    return min((module for module in modules if f"{name}.".startswith(f"{module}.")), key=len, default=None)
 
 
 def gather(
@@ -244,7 +245,7 @@ def gather(
         raise UserError(unknown[0], "no such tensor in a model of this config.json", f"{len(unknown)} too many")
     if modules:
         names = ", ".join(dict.fromkeys(filter(None, modules.values())))
-        log.warning("left out %d tensors of modules that the class in config.json lacks: %s", len(modules), names)
+        log.warning("left out %d tensors that the class in config.json doesn't read: %s", len(modules), names)
     return flat
 
 

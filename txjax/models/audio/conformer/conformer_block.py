@@ -50,3 +50,9 @@ class ConformerBlock(PreNorm):
         assert self.norm
         x = super().__call__(x, context, depth_fraction)
         return self.norm.clone(parent=self, name="norm_out").normalise(x, context.train)
+
+
+class ConformerBlockWithFinal(ConformerBlock):
+    """`ConformerBlock` in a stack that one more norm follows, as in Wav2Vec2-Conformer (fairseq; Wang et al. 2020)."""
+
+    final_norm: ClassVar[bool] = True

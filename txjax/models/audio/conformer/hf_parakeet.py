@@ -17,7 +17,6 @@ from txjax.interop.huggingface.rules import (
     Flat,
     Names,
     Rule,
-    batch_norm,
     kernel,
     linear,
     norm,
@@ -28,6 +27,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.audio.conformer.conformer import Conformer
 from txjax.models.audio.conformer.conformer_block import ConformerBlock
 from txjax.models.audio.conformer.conv_module import ConvModule
+from txjax.models.audio.conformer.hf_conv_module import conv_module
 from txjax.nn import MLP, BatchNorm, TokenClasses
 from txjax.nn.attention.relative_attention import RelativeAttention
 from txjax.nn.audio.subsampling import SeparableSubsampling
@@ -155,17 +155,3 @@ class Parakeet(Family):
         features = select_inputs(inputs, {"input_features": "features"})
         length = inputs["attention_mask"].sum(1) if "attention_mask" in inputs else None
         return {"logits": model.apply(variables, **features, features_length=length)}
-
-
-def conv_module(theirs: str, ours: str, batch_norm_name: str, bias: bool) -> list[Rule]:
-    """The rules of a `ConvModule`, whose `up` and `gate` are one tensor there."""
-    halves = [f"{ours}/{name}" for name in ("up", "gate")]
-    gated = [Rule(f"{theirs}.pointwise_conv1.weight", tuple(f"{half}/kernel" for half in halves), SAME, kernel(1))]
-    if bias:
-        gated.append(Rule(f"{theirs}.pointwise_conv1.bias", tuple(f"{half}/bias" for half in halves)))
-    return [
-        *gated,
-        *linear(f"{theirs}.depthwise_conv", f"{ours}/depthwise", kernel(), bias),
-        *batch_norm(f"{theirs}.{batch_norm_name}", f"{ours}/norm_depthwise"),
-        *linear(f"{theirs}.pointwise_conv2", f"{ours}/down", kernel(1), bias),
-    ]
