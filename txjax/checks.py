@@ -1,6 +1,7 @@
 """Checks that run independently of each other, so that all user errors of one input are shown together."""
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from txjax.terminal_escape import visible
@@ -57,12 +58,18 @@ class Checks:
         """
         if any(self.has_error(path) for path in needs):
             return None
-        try:
+        with self.collect():
             return check(*arguments)
+        return None
+
+    @contextlib.contextmanager
+    def collect(self) -> Iterator[None]:
+        """Collects the user errors that the block raises, and ends it there."""
+        try:
+            yield
         except UserError as error:
             known = set(map(str, self.errors))
             self.errors += [part for part in error.errors if str(part) not in known]
-            return None
 
     def has_error(self, path: str) -> bool:
         """Whether an error is at a path, above it or below it."""

@@ -17,7 +17,7 @@ import pytest
 import txjax.eval
 from txjax import tree
 from txjax.data import NextTokenWindows, Pairs
-from txjax.eval import Context, Evaluator
+from txjax.eval import EvalSetup, Evaluator
 from txjax.experiment import Experiment
 from txjax.models import Stage
 from txjax.models.text.decoder.decoder import Decoder
@@ -171,13 +171,22 @@ def other(value: bool | float | str) -> bool | float | str:
 def test_equal_evaluators_share_a_program_and_no_others_do(kind):
     name = next(name for name in RUNS if suits(kind, name))
     one = build(kind, name)
-    run, source = RUNS[name], RUNS[name].data.open()
+    run = RUNS[name]
     programs: dict[Any, Any] = {}
 
     def program(evaluator: Evaluator, *more: Any) -> Any:
         placed = jax.NamedSharding(jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]), jax.P())
-        values = "x", evaluator, run.model, run.objective, run.seed, run.data, source, 16, placed
-        return Context(*values, programs=programs).program(lambda variables, batch: batch, *more)
+        setup = EvalSetup(
+            evaluator=evaluator,
+            model=run.model,
+            objective=run.objective,
+            seed=run.seed,
+            train=run.data,
+            batch_size=16,
+            sharding=placed,
+            programs=programs,
+        )
+        return setup.program(lambda variables, batch: batch, *more)
 
     assert program(one) is program(build(kind, name)) is not program(one, 2)
     leaves = {path: value for path, value in tree.walk(one, "config") if isinstance(value, bool | float | int | str)}

@@ -226,7 +226,17 @@ def answering(model: Any, variables: Any, evaluation: Harness, mesh: Mesh | None
     with sharding.use_mesh(mesh or Mesh()) as built:
         rows = sharding.batch_sharding(built, mesh or Mesh())
         size, data = evaluation.batch_size or 16, evaluation.data
-        context = Context("x", evaluation, model, NextToken(), 0, data, data.open(), size, rows)
+        context = Context(
+            name="x",
+            evaluator=evaluation,
+            model=model,
+            objective=NextToken(),
+            seed=0,
+            train=data,
+            source=data.open(),
+            batch_size=size,
+            sharding=rows,
+        )
         found = HarnessModel(context, texts_of(data, model, "eval", evaluation.window))
         found.variables = jax.device_put(variables, jax.NamedSharding(built, jax.P()))
         with jax.transfer_guard("disallow"):

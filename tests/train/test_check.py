@@ -49,6 +49,28 @@ def test_mistakes_with_and_without_a_trace_are_one_message(config, tmp_path, cap
     assert not workdir.exists()
 
 
+def test_mistakes_of_data_and_optimizer_do_not_hide_those_of_the_model(config, tmp_path, capsys):
+    """The model is traced on what the spec of the data says, which does not depend on where its records are."""
+    flags = ["--config.data.split=vald", "--config.model.heads=3", "--config.optimizer.b1=2"]
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *flags]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "txjax: config.optimizer.b1: expected less than 1, got 2.0",
+        "txjax: config.data.split: expected splits of txjax_python_text (train, validation), got 'vald'; did you mean "
+        "validation?",
+        "txjax: config.model.heads: expected a divisor of the width 16, got 3",
+    ]
+
+
+def test_a_run_to_start_from_that_is_not_there_is_shown_beside_other_mistakes(config, tmp_path, capsys):
+    flags = ["--config.log_every_steps=0", f"--config.init_from={tmp_path / 'no_run'}"]
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *flags]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(", got")[0] for line in lines] == [
+        "txjax: config.log_every_steps: expected at least 1",
+        "txjax: config.init_from: expected the folder of a run (with a config.json)",
+    ]
+
+
 def test_an_unknown_score_is_shown_beside_other_mistakes(config, tmp_path, capsys):
     flags = ["--config.log_every_steps=0", "--config.stop=EarlyStopping('eval/valid/los')"]
     assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *flags]) == 2

@@ -146,11 +146,13 @@ def test_what_was_frozen_there_is_trained_here(source):
     ids=lambda v: str(list(v.values())[-1])[:30] if isinstance(v, dict) else "",
 )
 def test_user_errors_come_before_anything_compiles(source, change, words, monkeypatch):
-    monkeypatch.setattr(jax, "jit", None)
     change = {"which": "", "patch": 2} | change
     which, patch = change.pop("which"), change.pop("patch")
-    with pytest.raises(UserError) as error:
-        init_source(tuning(source, patch, init_from=From(f"{source}{which}", **change)))
+    experiment = tuning(source, patch, init_from=From(f"{source}{which}", **change))
+    with sharding.use_mesh(experiment.mesh) as built, pytest.raises(UserError) as error:
+        layout = build_layout(experiment, built)
+        monkeypatch.setattr(jax, "jit", None)
+        find_init_source(experiment, layout)
     for word in words:
         assert word in str(error.value)
 

@@ -12,6 +12,7 @@ from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
 from txjax.train.trainer import train
 
+from helpers import runs
 from helpers.evaluations import Bigrams
 
 
@@ -49,3 +50,24 @@ def test_from_the_loop_to_the_report(tmp_path, capsys):
     assert main(["report", str(folder)]) == 0
     page = (folder / "report" / "index.html").read_text()
     assert "<h3>written</h3>" in page and page.index("step 3<") < page.index("step 2<") < page.index("step 1<")
+
+
+def test_the_mistakes_of_all_evaluations_are_shown_together(tmp_path, capsys):
+    """Their own code is traced before anything is written."""
+    own = """
+class Wrong(Evaluation):
+    def start(self, context):
+        program = context.program(lambda variables, batch: batch["nothing"])
+        return lambda variables, step: list(context.run_batches(program, variables, context.source)) and {}
+
+def get_config"""
+    path, workdir = tmp_path / "own.py", tmp_path / "run"
+    text = runs.CONFIG.replace("\ndef get_config", own).replace('best="eval/valid/loss"', "best=None")
+    path.write_text(text.replace('evals={"valid": Evaluation(', 'evals={"a": Wrong(data=held_out), "b": Wrong('))
+    assert main(["train", f"--config={path}", f"--workdir={workdir}"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(", got")[0] for line in lines] == [
+        "txjax: config.evals.a: expected code that runs",
+        "txjax: config.evals.b: expected code that runs",
+    ]
+    assert all("KeyError: 'nothing'" in line for line in lines) and not workdir.exists()

@@ -150,8 +150,9 @@ def test_both_towers_from_one_run_and_the_whole_from_a_run_of_towers(origins, tm
 )
 def test_user_errors_name_the_origin(origins, parts, words, monkeypatch):
     exp = towers(init_from=tuple(From(str(origins[0]), **part) for part in parts), mesh=Mesh())
-    monkeypatch.setattr(jax, "jit", None)
     with sharding.use_mesh(exp.mesh) as built, pytest.raises(UserError) as error:
-        find_init_source(exp, build_layout(exp, built))
+        layout = build_layout(exp, built)
+        monkeypatch.setattr(jax, "jit", None)
+        find_init_source(exp, layout)
     for word in words:
         assert word in str(error.value)

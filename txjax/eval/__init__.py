@@ -5,7 +5,7 @@ from txjax.eval.classification.class_report import ClassReport
 from txjax.eval.classification.predictions import GLUE, Predictions
 from txjax.eval.early_stopping import EarlyStopping
 from txjax.eval.evaluation import Evaluation
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator
 from txjax.eval.features.few_shot import FewShot
 from txjax.eval.features.linear_probe import LinearProbe
 from txjax.eval.features.nearest_neighbours import NearestNeighbours
@@ -38,6 +38,7 @@ __all__ = [
     "CodebookUsage",
     "ClickedMasks",
     "Context",
+    "EvalSetup",
     "Contextual",
     "DomainPMI",
     "EarlyStopping",

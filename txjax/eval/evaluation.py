@@ -9,7 +9,7 @@ import numpy as np
 
 from txjax.data import Dataset
 from txjax.eval.by_example import Parts, by_example, rows_of
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program, check_shapes
+from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator, Program, check_shapes
 from txjax.eval.results import COUNT, Rows
 from txjax.objectives import Objective
 from txjax.types import Batch, Mean, PyTree
@@ -40,13 +40,13 @@ class Evaluation(Evaluator):
         if self.data.spec() != train.spec():
             check_shapes(model, self.objective or objective, self.data)
 
-    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
-        sums = jax.eval_shape(sums_of(model, self.objective or objective, 0), variables, batch)
+    def score_names(self, setup: EvalSetup, variables: PyTree) -> tuple[str, ...]:
+        sums = jax.eval_shape(setup.program(self._sums(setup)), variables, setup.batch)
         return tuple(scores(dict.fromkeys(named_sums(sums), 0.0)))
 
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
-        sums = sums_of(context.model, objective, context.seed)
+        sums = self._sums(context)
 
         def parts(variables: PyTree, batch: Batch) -> Parts:
             return by_example(lambda batch: named_sums(sums(variables, batch)), batch)
@@ -65,6 +65,9 @@ class Evaluation(Evaluator):
             return context.warn_if_empty(scores({name: mean_of(mean) for name, mean in whole.items()}))
 
         return evaluate
+
+    def _sums(self, setup: EvalSetup) -> Callable[[PyTree, Batch], Sums]:
+        return sums_of(setup.model, self.objective or setup.objective, setup.seed)
 
     def rescore(self, rows: Rows) -> dict[str, float]:
         terms = dict.fromkeys(name for name in rows if name.startswith(TERM) and not name.endswith(COUNT))

@@ -45,53 +45,51 @@ def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTre
     def call(batch: Batch) -> tuple[Any, PyTree]:
         return model.init_with_output(_rngs(), **objective.inputs(model, batch), mutable=True)
 
-    return jax.eval_shape(call, _batch_of_one(data))
+    return jax.eval_shape(call, _batch_spec(data, 1))
 
 
 def check_shapes(model: Any, objective: Objective, data: Dataset) -> None:
     """Raises the UserError of a model that doesn't take examples of these shapes, such as too long ones."""
-    jax.eval_shape(lambda batch: objective.init(model, _rngs(), batch), _batch_of_one(data))
+    jax.eval_shape(lambda batch: objective.init(model, _rngs(), batch), _batch_spec(data, 1))
 
 
 def _rngs() -> dict[str, jax.Array]:
     return {name: jax.random.key(0) for name in ("params", "dropout")}
 
 
-def _batch_of_one(data: Dataset) -> dict[str, jax.ShapeDtypeStruct]:
-    return {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
+def _batch_spec(data: Dataset, size: int, sharding: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+    spec = data.spec().items()
+    return {key: jax.ShapeDtypeStruct((size, *x.shape), x.dtype, sharding=sharding) for key, x in spec}
 
 
-@dataclasses.dataclass(frozen=True)
-class Context:
-    """The parts of a run that an evaluator may use.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvalSetup:
+    """The parts of a run that an evaluator computes with: known before its data are opened.
 
     Attributes:
-      name: the evaluator's name in `Experiment.evals`.
       evaluator: the evaluator itself.
       model: the run's model; of several tasks, as the evaluator's calls it.
       objective: the run's objective, or its task's.
       seed: the run's seed.
       train: the run's training data, or its task's.
-      source: the evaluator's own data, opened.
       batch_size: examples in a global batch.
       sharding: the sharding of a batch's arrays.
-      folder: the workdir, for pictures and texts. If None, none are written.
       programs: the cache of `program`, shared by runs that are equal in model, objective, seed and training data.
-      results: where `keep` puts the results of each example, by the evaluator's name. If None, they aren't wanted.
     """
 
-    name: str
     evaluator: "Evaluator"
     model: Any
     objective: Objective
     seed: int
     train: Dataset
-    source: Source
     batch_size: int
     sharding: NamedSharding
-    folder: Path | None = None
     programs: Programs = dataclasses.field(default_factory=dict)
-    results: dict[str, Rows] | None = None
+
+    @property
+    def batch(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """A batch of the evaluator's data: shapes, dtypes and shardings."""
+        return _batch_spec(self.evaluator.data, self.batch_size, self.sharding)
 
     @property
     def whole(self) -> NamedSharding:
@@ -110,6 +108,23 @@ class Context:
         if key not in self.programs:
             self.programs[key] = backend.jit(function, out_shardings=self.whole)
         return self.programs[key]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Context(EvalSetup):
+    """The parts of a run that an evaluator may use.
+
+    Attributes:
+      name: the evaluator's name in `Experiment.evals`.
+      source: the evaluator's own data, opened.
+      folder: the workdir, for pictures and texts. If None, none are written.
+      results: where `keep` puts the results of each example, by the evaluator's name. If None, they aren't wanted.
+    """
+
+    name: str
+    source: Source
+    folder: Path | None = None
+    results: dict[str, Rows] | None = None
 
     def run_batches(
         self,
@@ -236,12 +251,12 @@ class Evaluator:
           UserError: it doesn't fit; the field's name begins with `eval` for the evaluator itself.
         """
 
-    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+    def score_names(self, setup: EvalSetup, variables: PyTree) -> tuple[str, ...]:
         """The names of its scores; () if they are known only after an evaluation. Runs nothing.
 
         Args:
-          model, objective: the run's, or its task's.
-          variables, batch: the model's variables and a batch of `data`, shapes and dtypes.
+          setup: what `start` has, too: a program of it that is traced here needs no other trace there.
+          variables: the model's variables, shapes, dtypes and shardings.
         """
         return ()
 

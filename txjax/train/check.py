@@ -7,31 +7,23 @@ from typing import Any
 
 import jax
 
-from txjax import sharding
 from txjax.checks import Checks, overlap
 from txjax.data import Dataset, Tasks
 from txjax.data.keys import check_spec
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
-from txjax.nn import microbatch_of
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
-from txjax.train.check_scores import check_metric, check_scores, named_metrics
-from txjax.train.state.counting import forward_of
-from txjax.train.state.frozen_parts import check_frozen
-from txjax.train.state.shared_modules import check_shared_modules
-from txjax.train.state.state import Layout, batch_spec, build_layout, trace_model
+from txjax.train.check_scores import check_metric, named_metrics
+from txjax.train.check_traces import Traces, check_model_state, check_traces
+from txjax.train.state.state import Layout, batch_spec
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
 from txjax.user_code import user_code_errors
 
-# What the trace of the model reads: an error there leaves it out.
-FIELDS = "data model objective optimizer ema spikes mesh num_steps batch_size microbatches"
-TRACED = [f"config.{field}" for field in FIELDS.split()]
-
 
 def check(experiment: Experiment) -> Layout:
-    """Checks everything that can be known before the data are opened, and traces the model for it: once.
+    """Checks everything that can be known before the data are opened, and traces the model's variables for it.
 
     Opening the data may prepare them, which takes long, so a mistake that is found without them comes first.
 
@@ -43,9 +35,21 @@ def check(experiment: Experiment) -> Layout:
         expected, what came, and what to do.
     """
     with collect_errors(experiment) as checks:
-        layout = _check_trace(checks, _check_description(checks, experiment))
-    assert layout is not None, "a layout that is left out has an error"
-    return layout
+        traces = check_run(checks, experiment)
+        if traces is not None:
+            checks.run(user_code_errors("config.model, config.objective")(check_model_state), experiment, traces.layout)
+    assert traces is not None, "traces that are left out have an error"
+    return traces.layout
+
+
+def check_run(checks: Checks, experiment: Experiment) -> Traces | None:
+    """`check` inside of `collect_errors`, without the pass of a batch: the train step has that, and is traced next.
+
+    Returns:
+      None if the model can't be traced: `checks` has an error then.
+    """
+    resolved = _check_description(checks, experiment)
+    return check_traces(checks, resolved) if _is_described(checks, "config.data") else None
 
 
 def check_description(experiment: Experiment) -> None:
@@ -99,33 +103,6 @@ def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
         checks.run(tracker.check)
     checks.run(resolved.optimizer.lr, resolved.num_steps, needs=("config.optimizer", "config.num_steps"))
     return resolved
-
-
-def _check_trace(checks: Checks, experiment: Experiment) -> Layout | None:
-    """Checks shapes, shardings, shared and frozen parameters, and the names of scores. None if there are errors."""
-    if any(map(checks.has_error, TRACED)):
-        return None
-    user_code = user_code_errors("config.model, config.objective")
-    with sharding.use_mesh(experiment.mesh) as mesh:
-        trace = checks.run(user_code(trace_model), experiment)
-        if trace is None:
-            return None
-        checks.run(check_shared_modules, experiment, trace)
-        checks.run(check_frozen, experiment, trace, needs=TRACED)
-        layout = checks.run(user_code(build_layout), experiment, mesh, trace, needs=TRACED)
-        if layout is not None:
-            checks.run(user_code(_check_model_state), experiment, layout)
-            scored = ["config.checkpoint", "config.stop", *(f"config.evals.{name}" for name in experiment.evals)]
-            checks.run(user_code(check_scores), experiment, layout.variables, needs=scored)
-    return layout
-
-
-def _check_model_state(experiment: Experiment, layout: Layout) -> None:
-    """Traces the forward pass of a model with state: its groups may not suit the batch."""
-    if layout.abstract.model_state:
-        batch = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
-        with microbatch_of(experiment.microbatches):
-            jax.eval_shape(forward_of(experiment), layout.variables["params"], layout.abstract.model_state, batch)
 
 
 def _check_objective(experiment: Experiment) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import jax
 
 from txjax.eval import Evaluator
+from txjax.eval.evaluator import Programs
 from txjax.experiment import Experiment
-from txjax.train.state.state import batch_spec
-from txjax.types import PyTree, UserError, near_misses
+from txjax.train.run_eval import eval_setup
+from txjax.train.state.state import Layout, model_variables
+from txjax.types import UserError, near_misses
 
 
 def named_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:
@@ -31,12 +33,15 @@ def check_metric(field: str, metric: str, evals: Mapping[str, Evaluator]) -> Non
 
 
 def check_scores(
-    experiment: Experiment, variables: PyTree, computed: Mapping[str, Sequence[str]] | None = None
+    experiment: Experiment,
+    layout: Layout,
+    programs: Programs,
+    computed: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Compares the metrics of `checkpoint.best` and `stop` with the scores of the evaluations.
 
     Args:
-      variables: the model's, shapes and dtypes.
+      programs: of the evaluations, to which those that are traced here are added.
       computed: the names of the scores that evaluations gave, by the evaluation's name; only these are looked at. If
         None, all evaluations, of which none was computed yet.
 
@@ -48,7 +53,7 @@ def check_scores(
         scores = None if computed is None else computed.get(name, ())
         if scores is not None and (not scores or score in scores):
             continue
-        known = _declared(experiment, name, variables) or scores
+        known = _declared(experiment, name, layout, programs) or scores
         if known and score not in known:
             near = [f"eval/{name}/{other}" for other in near_misses(score, known) or known]
             raise UserError(field, f"a score of config.evals.{name}", metric, near)
@@ -61,9 +66,7 @@ def _parts(metric: str) -> tuple[str, str, str]:
     return kind, name, score
 
 
-def _declared(experiment: Experiment, name: str, variables: PyTree) -> tuple[str, ...]:
-    evaluator = experiment.evals[name]
-    model, objective, _ = evaluator.part(experiment.model, experiment.objective, experiment.data)
-    batch = batch_spec(evaluator.data, evaluator.batch_size or experiment.batch_size)
+def _declared(experiment: Experiment, name: str, layout: Layout, programs: Programs) -> tuple[str, ...]:
+    setup = eval_setup(experiment, name, layout.batch, programs)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
-        return evaluator.score_names(model, objective, variables, batch)
+        return setup.evaluator.score_names(setup, model_variables(layout.abstract))

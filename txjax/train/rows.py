@@ -35,7 +35,7 @@ class RowRecorder:
           name: the prefix of messages where several runs train together.
         """
         self.experiment = run.experiment
-        self._variables = run.layout.variables
+        self.run = run
         self.eval_fn = eval_fn
         self.name = name
         self.failure: RunError | None = None
@@ -47,7 +47,7 @@ class RowRecorder:
     def evaluate(self, name: str, variables: PyTree, step: int) -> None:
         """Scores the model after a step."""
         values = self.eval_fn(name, variables, step)
-        check_scores(self.experiment, self._variables, {name: (*values,)})
+        check_scores(self.experiment, self.run.layout, self.run.programs, {name: (*values,)})
         scores = {f"eval/{name}/{key}": value for key, value in values.items()}
         self._scores = step, self.scores_at(step) | scores
         if stop := self.experiment.stop:

@@ -12,7 +12,7 @@ from txjax.eval.evaluation import named_sums
 from txjax.experiment import Experiment
 from txjax.nn import microbatch_of
 from txjax.train.microbatches import accumulate, split_microbatches
-from txjax.train.state.state import Layout
+from txjax.train.state.state import Layout, batch_spec
 from txjax.train.state.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
@@ -108,3 +108,10 @@ def jit_step(experiment: Experiment, layout: Layout) -> Any:
         out_shardings=(shardings, None),
         donate_argnums=0,
     )
+
+
+def trace_step(experiment: Experiment, layout: Layout) -> Step:
+    """The compiled step, traced: it compiles at its first call, and needs no other trace."""
+    step = jit_step(experiment, layout)
+    jax.eval_shape(step, layout.abstract, batch_spec(experiment.data, experiment.batch_size, layout.batch))
+    return step

@@ -26,11 +26,10 @@ from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import begin_workdirs, joint_workdir, session
 from txjax.train.state.counting import step_costs
-from txjax.train.state.state import batch_spec, model_variables
-from txjax.train.step import Step, jit_step
+from txjax.train.state.state import model_variables
+from txjax.train.step import Step
 from txjax.train.throughput import Pending, Throughput
 from txjax.types import Batch, RunError
-from txjax.user_code import user_code_errors
 
 log = logging.getLogger("txjax")
 HostBatch = dict[str, np.ndarray]
@@ -81,23 +80,17 @@ class Trainer:
     pending: Pending | None = None
 
     def __init__(self, run: Run):
-        """Builds and traces the step and the evaluations. Writes nothing: own code may still be refused."""
+        """Traces the evaluations on examples of their data. Writes nothing: own code may still be refused."""
         self.run = run
         self.runs = [run]
         self.experiment = run.experiment
         self.layout = run.layout
-        self.train_step: Step = jit_step(run.experiment, run.layout)
-        self.recorder = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
+        self.train_step: Step = run.step
+        evaluations = evaluator(run.experiment, run.layout.batch, run.evals, run.workdir, run.programs)
+        evaluations.trace(model_variables(run.layout.abstract))
+        self.recorder = RunRecorder(run, evaluations)
         self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
-        self.trace(self.train_step)  # the compiled step has this trace, and needs no other
-
-    def trace(self, step: Step) -> None:
-        """Traces the step and the evaluations: errors of own code come before anything is compiled or written."""
-        batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
-        with user_code_errors("config.model, config.objective"):
-            jax.eval_shape(step, self.layout.abstract, batch)
-        self.recorder.eval_fn.trace(model_variables(self.layout.abstract))
 
     def __enter__(self) -> Self:
         """Locks the workdirs; restores the newest good checkpoint, or creates the state; opens the log."""

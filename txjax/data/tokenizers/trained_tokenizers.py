@@ -1,26 +1,20 @@
-"""Tokenizers trained on a data set by the `tokenizers` library, and cached."""
+"""Tokenizers trained on a data set by the `tokenizers` library, and cached (`tokenizer_cache`)."""
 
 import collections
 import dataclasses
 import hashlib
 import json
-import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
-from txjax import tree
 from txjax.data.loading import disk_cache
 from txjax.data.tfds import records
 from txjax.data.tokenizers.library_tokenizer import Library, LibraryTokenizer
-from txjax.data.tokenizers.tokenizer import as_string, special_index
-from txjax.data.tokenizers.vocabulary_training import LONGEST_WORD, Pass, has_long_word, no_characters, train_tokenizer
+from txjax.data.tokenizers.tokenizer import special_index
+from txjax.data.tokenizers.tokenizer_cache import open_trained
+from txjax.data.tokenizers.vocabulary_training import Pass, no_characters, train_tokenizer
 from txjax.types import UserError, config_field
 
-logger = logging.getLogger(__name__)
-
-LAYOUT = 1  # version of the files; cached tokenizers of other versions are not used
-BATCH = 512  # records read at a time
 NEVER = -1000.0  # log-probability of a Unigram piece that must never be used
 
 
@@ -234,63 +228,8 @@ class Trained(LibraryTokenizer):
             )
         )
         if key not in _opened:
-            _opened[key] = _open(self)
+            _opened[key] = open_trained(self)
         return _opened[key]
 
 
 _opened: dict[str, Library] = {}  # by settings and folders, so that each is read once
-
-
-def _open(settings: Trained) -> Library:
-    """The tokenizer from the cache; trains it if it is missing."""
-    settings.check()
-    source = records.Records(settings.name, settings.split, settings.data_dir, settings.features)
-    made_from = {
-        "layout": LAYOUT,
-        "data": source.name,
-        "split": settings.split,
-        "features": list(settings.features),
-        "records": source.fingerprint,
-        "algorithm": tree.to_json(settings.algorithm),
-        "size": settings.size,
-        "specials": list(settings.specials),
-    }
-    folder = disk_cache.get_or_build(
-        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda path: path
-    )
-    import tokenizers
-
-    return Library(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
-
-
-def _text(value: Any) -> str:
-    """A text; of a sequence of words, with spaces between them."""
-    return " ".join(map(as_string, value)) if isinstance(value, list) else as_string(value)
-
-
-def _train(folder: Path, settings: Trained, source: records.Records) -> None:
-    long: set[int] = set()
-
-    def texts() -> Iterator[list[str]]:
-        with disk_cache.progress(
-            f"{type(settings.algorithm).__name__} of {source.name} {settings.split}", len(source)
-        ) as bar:
-            for start in range(0, len(source), BATCH):
-                read = source.read(start, min(start + BATCH, len(source)))
-                batch = [[_text(record[feature]) for feature in settings.features] for record in read]
-                long.update(start + i for i, texts in enumerate(batch) if any(map(has_long_word, texts)))
-                yield [text for texts in batch for text in texts]
-                bar(len(read))
-
-    tokenizer = settings.algorithm.train(texts, settings.size, list(settings.specials))
-    if long:
-        first = source.place(min(long))
-        text = "%d records have words of more than %d characters, which are learned from in pieces; the first: %s"
-        logger.warning(text, len(long), LONGEST_WORD, first)
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
-    if size > settings.size:
-        raise UserError("data.tokenizer.size", f"at least {size}, for the characters of the text", settings.size)
-    if size < settings.size:
-        logger.warning("the text has only %d of the %d tokens of %s", size, settings.size, folder)
-    assert [tokenizer.token_to_id(name) for name in settings.specials] == list(range(len(settings.specials)))
-    tokenizer.save(str(folder / "tokenizer.json"))

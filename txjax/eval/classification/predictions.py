@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Num
 
 from txjax.data import Dataset
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, near_misses
@@ -124,7 +124,7 @@ class Predictions(Evaluator):
             expected = "a model with output [B classes]" if known is CLASSES else "a model with output [B 1]"
             raise UserError("config.model", expected, type(model).__name__)
 
-    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+    def score_names(self, setup: EvalSetup, variables: PyTree) -> tuple[str, ...]:
         return tuple(self.metrics)
 
     def start(self, context: Context) -> Evaluate:

@@ -12,7 +12,7 @@ import numpy as np
 from txjax.data import Dataset
 from txjax.eval.by_example import by_example, rows_of
 from txjax.eval.evaluation import add
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program, check_shapes
+from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator, Program, check_shapes
 from txjax.eval.results import COUNT, ID, Rows
 from txjax.objectives import NextToken, Objective
 from txjax.types import Batch, Mean, PyTree, UserError, config_field
@@ -45,7 +45,7 @@ class Perplexity(Evaluator):
         if self.data.spec() != train.spec():
             check_shapes(model, self.objective, self.data)
 
-    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+    def score_names(self, setup: EvalSetup, variables: PyTree) -> tuple[str, ...]:
         return tuple(scores(1.0, 1.0, 1.0))
 
     def start(self, context: Context) -> Evaluate:

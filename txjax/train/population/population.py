@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from flax.core import meta
 
 from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
@@ -33,7 +34,7 @@ from txjax.train.recorder import RunRecorder
 from txjax.train.run.preemption import EXIT_CODE
 from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluators, shard_batch
-from txjax.train.state.state import build_layout, model_variables
+from txjax.train.state.state import build_layout, draw_variables, model_variables
 from txjax.train.step import make_step
 from txjax.train.trainer import HostBatch, Trainer
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
@@ -135,8 +136,9 @@ class Population(Trainer):
         with jax.transfer_guard("allow"):
             self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(runs))]
         folders = [run.workdir for run in runs]
-        self.recorder = Recorders(runs, evaluators(self.experiments, self.layout.batch, self.run.evals, folders))
-        self.trace(make_step(self.experiment, self.layout))
+        evaluations = evaluators(self.experiments, self.layout.batch, self.run.evals, folders, self.run.programs)
+        evaluations[0].trace(model_variables(self.layout.abstract))
+        self.recorder = Recorders(runs, evaluations)
 
     def build(self, frozen: int | None) -> None:
         """Builds the step. `frozen`: the axis of the members in frozen parameters; None if these are there once."""
@@ -186,7 +188,8 @@ class Population(Trainer):
 
         def draw(values: Values) -> TrainState:
             mine = member(self.experiment, values)
-            return build_layout(mine, self.built, self.layout.trace).init(jax.random.key(mine.seed))
+            variables = meta.unbox(draw_variables(mine, jax.random.key(mine.seed)))
+            return build_layout(mine, self.built, self.layout.trace).begin(variables)
 
         numbers = self.layout.parameters * len(self.padded)
         self.state = backend.jit_once(sharding.vmap_shards(draw, AXIS), numbers, out_shardings=self.shardings)(

@@ -16,7 +16,7 @@ from txjax.experiment import Experiment
 from txjax.nn import parameter_sizes, record_parameters
 from txjax.parametrization import scaling_by_path
 from txjax.train.state.subtrees import SEPARATOR, merge, pick
-from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
+from txjax.types import PyTree, TrainState, flat_paths, path_name
 
 
 def batch_spec(data: Any, batch_size: int, place: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
@@ -36,10 +36,12 @@ class ModelTrace(NamedTuple):
     Attributes:
       boxed: its variables, shapes and dtypes, boxed with their logical axes.
       calls: the order of parameters in each of its calls.
+      draw: draws the variables from a key. Jitted: inside of a program it has this trace, and needs no other.
     """
 
     boxed: PyTree
     calls: list[list[str]]
+    draw: Callable[[jax.Array], PyTree]
 
     @property
     def parameters(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -54,7 +56,7 @@ class Layout:
     Attributes:
       axes: logical axes of every parameter, by its path in the tree.
       tx: the optimizer's transformation.
-      init: draws the whole state from a key; not yet jitted.
+      begin: the state of step 0 with these variables of the model.
       abstract: the state's shapes, dtypes and shardings.
       batch: sharding of every array of a batch.
       trace: of the model.
@@ -62,7 +64,7 @@ class Layout:
 
     axes: PyTree
     tx: optax.GradientTransformation
-    init: Callable[[jax.Array], TrainState]
+    begin: Callable[[PyTree], TrainState]
     abstract: TrainState
     batch: NamedSharding
     trace: ModelTrace
@@ -78,40 +80,50 @@ class Layout:
         variables = {"params": merge(self.abstract.params, self.abstract.frozen), **self.abstract.model_state}
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), variables)
 
+    def init(self, key: jax.Array) -> TrainState:
+        """Draws the whole state from a key, of the model that was traced; not yet jitted."""
+        return self.begin(meta.unbox(self.trace.draw(key)))
+
     def create(self, seed: int) -> TrainState:
         """Draws the state sharded: no host or device ever has more than its shards."""
         shardings = jax.tree.map(lambda x: x.sharding, self.abstract)
         return backend.jit_once(self.init, self.parameters, out_shardings=shardings)(jax.random.key(seed))
 
 
-def abstract_variables(experiment: Experiment) -> PyTree:
-    """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
+def draw_variables(experiment: Experiment, key: jax.Array) -> PyTree:
+    """The model's variables, boxed with their logical axes. They depend on shapes alone: zeros stand for a batch."""
+    params_key, dropout_key = jax.random.split(key)
+    rngs = {"params": params_key, "dropout": dropout_key}
     spec = batch_spec(experiment.data, experiment.batch_size)
-    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), _key(), spec)
+    zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
+    return experiment.objective.init(experiment.model, rngs, zeros)
 
 
 def trace_model(experiment: Experiment) -> ModelTrace:
     """Traces the model's `init` for a batch of the experiment's data."""
+    draw = jax.jit(lambda key: draw_variables(experiment, key), inline=True)
     with record_parameters() as calls:
-        return ModelTrace(abstract_variables(experiment), calls)
+        return ModelTrace(jax.eval_shape(draw, _key_spec()), calls, draw)
 
 
-def _key() -> PyTree:
-    """The shape and dtype of a key: a real one would need the mesh's devices, which may not be on this machine."""
-    return jax.eval_shape(jax.random.key, 0)
+def _key_spec() -> jax.ShapeDtypeStruct:
+    """A key on the active mesh: a real one would need the mesh's devices, which may not be on this machine."""
+    key = jax.eval_shape(jax.random.key, 0)
+    mesh = sharding.active()
+    place = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+    return jax.ShapeDtypeStruct(key.shape, key.dtype, sharding=place)
 
 
-def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
-    params_key, dropout_key = jax.random.split(key)
-    rngs = {"params": params_key, "dropout": dropout_key}
-    return experiment.objective.init(experiment.model, rngs, batch)
+def abstract_variables(experiment: Experiment) -> PyTree:
+    """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
+    return trace_model(experiment).boxed
 
 
 def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelTrace | None = None) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`.
 
     Args:
-      trace: of a model and batches like these. If None, the model is traced here.
+      trace: of a model and batches like these, whose numbers `Layout.init` draws. If None, the model is traced here.
     """
     mesh = experiment.mesh
     optimizer = experiment.optimizer.tuning(experiment.model)
@@ -126,7 +138,6 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
     scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
     tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
-    spec = batch_spec(experiment.data, experiment.batch_size)
 
     def begin(variables: PyTree) -> TrainState:
         params = variables["params"]
@@ -140,11 +151,6 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
             skipped=jnp.zeros((2,), jnp.int32),
             ema={} if ema is None else ema.begin(chosen),
         )
-
-    def init(key: jax.Array) -> TrainState:
-        # Parameters depend on shapes alone: zeros stand for the batch.
-        zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
-        return begin(meta.unbox(_init(experiment, key, zeros)))
 
     traced = jax.eval_shape(begin, meta.unbox(boxed))
     whole = NamedSharding(built, PartitionSpec())
@@ -164,7 +170,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
         ema=trained if ema else {},
     )
     abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
-    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh), trace)
+    return Layout(axes, tx, begin, abstract, sharding.batch_sharding(built, mesh), trace)
 
 
 def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
