@@ -93,6 +93,21 @@ def test_padding_changes_neither_outputs_nor_statistics(fields: dict[str, Any]) 
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6), state_of_longer, state)
 
 
+def test_padding_is_read_if_it_is_to_be() -> None:
+    """By convolutions, as in Wav2Vec2-Conformer; the keys of attention are still those of the utterance."""
+    features, length = numbers(1, 40, 12), np.asarray([20], np.int32)
+
+    def difference(block: ConformerBlock) -> float:
+        """Of an utterance's outputs alone and before padding."""
+        model = conformer(depth=1, reads_padding=True, block=block)
+        params, apply = variables(model, features), jax.jit(model.apply)
+        alone, in_a_batch = (call(apply, params, x, length) for x in (features[:, :20], features))
+        return float(np.abs(alone - in_a_batch[:, : alone.shape[1]]).max())
+
+    assert difference(ConformerBlock(conv=ConvModule(kernel=5))) > 1e-2
+    assert difference(ConformerBlock(conv=Identity())) < 1e-5
+
+
 def test_any_norm_may_be_in_the_convolution_module() -> None:
     model = conformer(depth=1, block=ConformerBlock(conv=ConvModule(kernel=5, norm=LayerNorm())))
     drawn = variables(model, numbers(1, 8, 12))

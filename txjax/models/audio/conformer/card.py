@@ -8,6 +8,7 @@ from txjax.models.audio.conformer.conv_module import ConvModule
 from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size
 from txjax.models.published_sizes import dimensions_of
 from txjax.nn import TokenClasses
+from txjax.nn.audio.front_ends import parakeet
 from txjax.nn.audio.subsampling import ImageSubsampling, SeparableSubsampling
 from txjax.types import spec
 
@@ -22,6 +23,7 @@ def conformer_ctc(size: str = "large", **fields: Any) -> Conformer:
     """NeMo's Conformer for CTC (Gulati et al. 2020): 128 pieces and the blank, a token every 40 ms."""
     dimensions = dimensions_of(size, CONFORMER_CTC)
     style: dict[str, Any] = dict(
+        front_end=parakeet(),
         subsampling=ImageSubsampling(channels=dimensions["width"]),
         scale_exponent=0.5,
         dropout=0.1,
@@ -33,6 +35,7 @@ def conformer_ctc(size: str = "large", **fields: Any) -> Conformer:
 def parakeet_ctc(size: str = "0.6b", **fields: Any) -> Conformer:
     """Parakeet for CTC, a Fast Conformer (Rekesh et al. 2023): 1,024 pieces and the blank, a token every 80 ms."""
     style: dict[str, Any] = dict(
+        front_end=parakeet(),
         subsampling=SeparableSubsampling(),
         block=ConformerBlock(conv=ConvModule(kernel=9)),
         scale_exponent=0.5,

@@ -30,6 +30,7 @@ from txjax.models.audio.conformer.conv_module import ConvModule
 from txjax.models.audio.conformer.hf_conv_module import conv_module
 from txjax.nn import MLP, BatchNorm, TokenClasses
 from txjax.nn.attention.relative_attention import RelativeAttention
+from txjax.nn.audio.front_ends import parakeet
 from txjax.nn.audio.subsampling import SeparableSubsampling
 from txjax.types import PyTree
 
@@ -70,6 +71,7 @@ class Parakeet(Family):
             width=encoder.size("hidden_size", 1024),
             depth=encoder.size("num_hidden_layers", 24),
             heads=encoder.size("num_attention_heads", 8),
+            front_end=parakeet(encoder.size("num_mel_bins", 80)),
             subsampling=SeparableSubsampling(factor=factor, channels=encoder.size("subsampling_conv_channels", 256)),
             scale_exponent=0.5 if encoder.get("scale_input", True) else 0.0,
             mixer=RelativeAttention(use_bias=biases, dropout=encoder.get("attention_dropout", 0.1)),
