@@ -93,6 +93,8 @@ def batch(*examples: int) -> dict[str, jax.Array]:
         "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
         "features": np.stack([r.normal(size=(24, 8)) for r in rng]).astype(np.float32),
         "features_length": np.asarray([r.integers(17, 25) for r in rng], np.int32),
+        "transcript": np.stack([r.integers(0, V - 1, 3) for r in rng]).astype(np.int32),
+        "transcript_length": np.asarray([r.integers(0, 4) for r in rng], np.int32),
         "choice_tokens": np.stack([r.integers(0, V, (3, L)) for r in rng]).astype(np.int32),
         "choice_segments": np.ones((B, 3, L), np.int32),
         "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),

@@ -1,7 +1,7 @@
 """Layers of Transformers: one idea a file."""
 
 from txjax.nn.attention.attention import Attention
-from txjax.nn.attention.cache import PROMPT, cached, causal_inputs, keep_in_cache, update_cache
+from txjax.nn.attention.cache import PROMPT, CausalModel, cached, keep_in_cache, update_cache
 from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
 from txjax.nn.attention.layer_context import LayerContext, Memory, StackInputs

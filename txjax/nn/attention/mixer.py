@@ -17,7 +17,7 @@ from txjax.parametrization import head_size
 from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
-MAPS = "attention_maps"  # the collection of the attention weights [B H L S], filled where it is mutable
+MAPS = "attention_maps"  # the collection of the attention weights, which `nn.stack.captures` fills
 
 
 def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array, "B L H K"]:
@@ -45,6 +45,11 @@ class Mixer(nn.Module):
     heads: int | None = None
     kv_heads: int | None = None
     kernel_init: KernelInit | None = None
+
+    def __post_init__(self) -> None:
+        if self.name == "mixer":  # the name of a block's field, which Flax gives to the module in it
+            object.__setattr__(self, "name", self.branch_name)
+        super().__post_init__()
 
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """The branch's output, of the shape and dtype of x."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax.interop.huggingface import rules
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
 from txjax.interop.huggingface.weights import Tensor
@@ -53,12 +54,12 @@ def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
         "intermediate_size": model.mlp.hidden_size(model.width),
         "hidden_act": their_activation(model.mlp.activation),
         "hidden_dropout_prob": model.dropout,
-        "attention_probs_dropout_prob": model.only_attention.dropout,
+        "attention_probs_dropout_prob": only_attention(model).dropout,
         "layer_norm_eps": model.norm.eps,
         "image_size": height if height == width else [height, width],
         "patch_size": model.patch,
         "num_channels": flat["patch_embed/kernel"].shape[0] // model.patch**2,
-        "qkv_bias": any(map(model.only_attention.has_bias, ("query", "key", "value"))),
+        "qkv_bias": any(map(only_attention(model).has_bias, ("query", "key", "value"))),
     }
 
 
@@ -118,7 +119,7 @@ def encoder(model: PatchEncoder) -> list[Rule]:
         Rule("vit.embeddings.cls_token", ("pool/token",), TOKEN),
         *table(model, TABLE, "positions/table/embedding"),
         *linear("vit.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
-        *layer("vit.encoder.layer.{}", "layers/block", model.only_attention),
+        *layer("vit.encoder.layer.{}", "layers/block", only_attention(model)),
         *norm("vit.layernorm", "norm_final"),
     ]
 
