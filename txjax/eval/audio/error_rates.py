@@ -10,7 +10,7 @@ from txjax.data import Dataset
 from txjax.decoding import BestPath, CTCSearch, Search
 from txjax.eval.audio.transcribers import Transcribe, count_ngram, count_symbols, ctc_transcriber, decoder_transcriber
 from txjax.eval.audio.word_errors import NAMES, RATES, count_errors, show_errors
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.objectives import Objective
 from txjax.objectives.ctc import example_weights
@@ -61,7 +61,7 @@ class ErrorRates(Evaluator):
         if self.search.counted is not None:
             self.search.counted.check("eval.search.ngram", count_symbols(model, objective, self.data))
 
-    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+    def score_names(self, setup: EvalSetup, variables: PyTree) -> tuple[str, ...]:
         return NAMES
 
     def start(self, context: Context) -> Evaluate:
