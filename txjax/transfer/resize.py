@@ -68,8 +68,10 @@ class Bicubic(ResizeAxis):
     method: ClassVar[str] = "cubic"
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
-        before, after = self._grid(len(table), self.columns_there), self._grid(rows, self.columns)
-        prefix, patches = table[: self.prefix], table[self.prefix :].reshape(*before, -1)
+        before = self._grid(len(table), self.columns_there)
+        after = self._grid(rows, self.columns)
+        prefix = table[: self.prefix]
+        patches = table[self.prefix :].reshape(*before, -1)
         resized = jax.image.resize(patches, (*after, table.shape[1]), self.method).reshape(-1, table.shape[1])
         return jnp.concatenate([prefix, resized.astype(table.dtype)])
 
