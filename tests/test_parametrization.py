@@ -221,7 +221,7 @@ def test_branches_are_multiplied() -> None:
 
     x = numbers(2, 3, 8)
     params = variables(block(Scaling()), x, LayerContext())
-    params["params"]["mixer"]["out"] = jax.tree.map(np.zeros_like, params["params"]["mixer"]["out"])
+    params["params"]["attention"]["out"] = jax.tree.map(np.zeros_like, params["params"]["attention"]["out"])
     whole, half = (call(block(m).apply, params, x, LayerContext()) for m in (Scaling(), Scaling(depth=4.0, alpha=0.5)))
     assert np.abs(whole - x).max() > 0.1
     np.testing.assert_allclose(half - x, (whole - x) / 2, rtol=1e-4, atol=1e-6)

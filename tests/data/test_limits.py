@@ -9,13 +9,25 @@ import numpy as np
 import pytest
 
 from txjax.__main__ import main
-from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
+from txjax.data import (
+    Bytes,
+    Images,
+    LabelledText,
+    Limits,
+    NextTokenWindows,
+    Subset,
+    Utterances,
+    eval_batches,
+    train_batches,
+)
 from txjax.data.tfds import records as tfds_records
+from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, TokenClasses
-from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification
+from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification, check_vocab
+from txjax.objectives.data_checks import check_classes
 from txjax.types import UserError
 
 from helpers import runs, sentence_set
@@ -103,6 +115,40 @@ def test_limits_are_those_of_the_model():
     ends = Limits.of("data", tagger, TokenClassification.required_keys).ends
     assert ends == dict.fromkeys(("tokens", "source_tokens", "choice_tokens"), ("vocab", 11)) | {"targets": seven}
     assert Limits.of("data", ViT(**sizes), Classification.required_keys).ends == {}
+
+
+class Wrapped(Model, kw_only=True):
+    """A model around others, whose sizes are theirs.
+
+    Attributes:
+      encoder, other: the models.
+    """
+
+    encoder: ViT
+    other: ViT | None = None
+
+
+def test_limits_are_those_of_the_models_inside_a_model():
+    sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
+    five, seven = (ViT(head=Classes(classes, FirstToken()), **sizes) for classes in (5, 7))
+    ends = Limits.of("data", Wrapped(encoder=seven), Classification.required_keys).ends
+    assert ends == dict.fromkeys(("label", "other_label"), ("encoder.head.classes", 7))
+    ends = Limits.of("data", Wrapped(encoder=five, other=seven), ["transcript"]).ends
+    assert ends == {"transcript": ("other.head.classes", 7)}
+    batch = {"id": np.arange(2), "transcript": np.array([[3, 6], [7, 0]], np.int32)}
+    with pytest.raises(
+        UserError, match=r"transcript from 0 to 6 \(config.model.other.head.classes is 7\), got '7 in ex"
+    ):
+        Limits("config.data", ends).check(batch)
+
+
+def test_data_with_more_symbols_or_classes_than_a_head_inside_the_model():
+    inner = Wrapped(encoder=ViT(head=Classes(20, FirstToken()), width=8, depth=1, heads=1, patch=4))
+    words = Utterances(name="fsdd")
+    with pytest.raises(UserError, match=r"config.model.encoder.head.classes: expected at least 28, .*, got 20"):
+        check_vocab(inner, words)
+    with pytest.raises(UserError, match=r"config.model.encoder.head.classes: expected at least 21, .*, got 20"):
+        check_classes(inner, Images(name="txjax_digits", classes=21))
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from txjax.models import Stage
+from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.swin import Swin, shifted_windows
-from txjax.nn import Classes, Grid, MeanTokens, PatchEmbedding
+from txjax.nn import Attention, Classes, DepthwiseConv, Grid, MeanTokens, Mixer, PatchEmbedding, Pooling
 from txjax.parametrization import DepthMuP, MuP
 from txjax.types import UserError
 
@@ -41,6 +42,21 @@ def test_every_stage_is_returned_and_the_head_reads_the_last() -> None:
     np.testing.assert_allclose(encoded.features, expected, atol=1e-5)
     head = made["params"]["head"]
     np.testing.assert_allclose(logits, expected.mean(1) @ head["kernel"] + head["bias"], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mixer", "branch", "kernels"),
+    [
+        (Attention(use_bias=False), "attention", ("query", "key", "value", "out")),
+        (DepthwiseConv(side=3), "mixer", ("conv",)),
+        (Pooling(), "mixer", ()),
+    ],
+)
+def test_a_branch_is_called_attention_only_where_it_is(mixer: Mixer, branch: str, kernels: tuple[str, ...]) -> None:
+    model = MetaFormer(stages=(Stage(8, 1, 2),), mixer=mixer)
+    block = shapes(model, IMAGE)["params"]["stages_0"]["layers"]["block"]
+    assert set(block.pop(branch, {})) == set(kernels)
+    assert set(block) == {"mlp", "norm_mlp", "scale_mlp", f"norm_{branch}", f"scale_{branch}"}
 
 
 def test_stochastic_depth_rises_over_the_layers_of_all_stages() -> None:

@@ -31,6 +31,7 @@ from txjax.nn import (
     set_model_fields,
     unstacked,
 )
+from txjax.nn.stack import captures
 from txjax.parametrization import Scaling
 from txjax.plan.figures import component
 from txjax.types import UserError
@@ -62,16 +63,17 @@ def test_branches(kind: type[Block]) -> None:
     block = kind(**parts())
     params = variables(block, X, LayerContext())
     p = params["params"]
+    layers = {"attention": parts()["mixer"], "mlp": parts()["mlp"]}
 
-    def part(name: str, x: jax.Array, *args: Any) -> jax.Array:
-        return parts()[name].apply({"params": p[name]}, x, *args)
+    def part(name: str, x: jax.Array) -> jax.Array:
+        return layers[name].apply({"params": p[name]}, x, LayerContext())
 
     def norm(name: str, x: jax.Array) -> jax.Array:
         return RMSNorm().apply({"params": p[f"norm_{name}"]}, x)
 
     x = X
-    for name, args in (("mixer", (LayerContext(),)), ("mlp", (LayerContext(),))):
-        pre, post = x + part(name, norm(name, x), *args), norm(name, x + part(name, x, *args))
+    for name in layers:
+        pre, post = x + part(name, norm(name, x)), norm(name, x + part(name, x))
         x = pre if kind is PreNorm else post
     np.testing.assert_allclose(jax.jit(block.apply)(params, X, LayerContext()), x, atol=1e-6)
 
@@ -80,10 +82,10 @@ def test_layer_scale_and_a_single_branch() -> None:
     """x + scale * mlp(norm(mixer(x))) (Liu et al. 2022, figure 4); the scale begins at the field's value."""
     block = SingleBranch(**parts(layer_scale=0.25))
     drawn = block.init(jax.random.key(0), X, LayerContext())["params"]
-    assert np.all(drawn["scale_mlp"].unbox() == 0.25) and set(drawn) == {"mixer", "norm_mlp", "mlp", "scale_mlp"}
+    assert np.all(drawn["scale_mlp"].unbox() == 0.25) and set(drawn) == {"attention", "norm_mlp", "mlp", "scale_mlp"}
     params = variables(block, X, LayerContext())
     p = params["params"]
-    mixed = parts()["mixer"].apply({"params": p["mixer"]}, X, LayerContext())
+    mixed = parts()["mixer"].apply({"params": p["attention"]}, X, LayerContext())
     inner = parts()["mlp"].apply(
         {"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), LayerContext()
     )
@@ -92,7 +94,7 @@ def test_layer_scale_and_a_single_branch() -> None:
     np.testing.assert_allclose(found, want, atol=1e-6)
 
     both = variables(PreNorm(**parts(layer_scale=0.25)), X, LayerContext())["params"]
-    assert {"scale_mixer", "scale_mlp"} <= set(both)
+    assert {"scale_attention", "scale_mlp"} <= set(both)
 
 
 def test_cross_attention_reads_the_memory() -> None:
@@ -179,8 +181,8 @@ def test_stochastic_depth_drops_whole_branches() -> None:
             np.testing.assert_allclose(got, whole.apply(params, x, LayerContext()), atol=1e-6)
         else:  # where only attention stays, its branch is 1 / stay as large
             attention = whole.mixer.apply(
-                {"params": params["params"]["mixer"]},
-                whole.norm.apply({"params": params["params"]["norm_mixer"]}, X[:1]),
+                {"params": params["params"]["attention"]},
+                whole.norm.apply({"params": params["params"]["norm_attention"]}, X[:1]),
                 LayerContext(),
             )
             alone = np.asarray(X[0] + attention[0] / stay)
@@ -246,20 +248,21 @@ def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
     blocks = tuple(PreNorm(**parts(mixer=window(size), dropout=0.5)) for size in (2, None))
     stack = Stack(block=blocks, depth=4)
     params = variables(stack, X, CAUSAL)
-    _, seen = stack.apply(params, X, CAUSAL, mutable=["attention_maps"])
-    maps = seen["attention_maps"]["block"]["mixer"]["weights"]
+    with captures.attention_maps():
+        _, sown = stack.apply(params, X, CAUSAL, mutable=["attention_maps"])
+    maps = sown["attention_maps"]["block"]["attention"]["weights"]
     assert maps.shape == (4, 2, 2, 3, 3)
     assert (maps[0::2, ..., 2, 0] == 0).all() and (maps[1::2, ..., 2, 0] > 0).all()
     np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-6)
     _, changed = stack.apply(params, X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"])
-    keys = changed["cache"]["block"]["mixer"]["keys"]
+    keys = changed["cache"]["block"]["attention"]["keys"]
     assert keys.names == ("layers", "batch", "kv_heads", None, None) and keys.value.shape == (4, 2, 2, 3, 2)
     _, apart = stack.apply(
         unstacked(params, [""]), X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"]
     )
     for layer, own in zip(keys.value, apart["cache"]["block"], strict=True):
-        assert own["mixer"]["keys"].names == keys.names[1:]
-        np.testing.assert_allclose(own["mixer"]["keys"].value, layer, atol=1e-6)
+        assert own["attention"]["keys"].names == keys.names[1:]
+        np.testing.assert_allclose(own["attention"]["keys"].value, layer, atol=1e-6)
     noisy = [
         stack.apply(params, X, LayerContext(train=True), every=True, rngs={"dropout": jax.random.key(seed)})[1]
         for seed in (1, 1, 2)
@@ -325,5 +328,5 @@ def test_flops_of_layers_have_the_same_names_in_any_stack() -> None:
 
     block = PreNorm(**parts())
     plain = flops(block=block)
-    assert set(plain) == {"mixer", "attention scores", "mlp"}
+    assert set(plain) == {"attention", "attention scores", "mlp"}
     assert plain == flops(block=(block, block)) == flops(block=block, groups=2)

@@ -141,8 +141,8 @@ def test_a_small_grid_is_one_window_without_a_shift() -> None:
     [
         ({}, LayerContext(), "config.model.mixer: expected Attention.* got .WindowAttention"),
         ({}, LayerContext(grid=Grid(4, 6, 1)), "without a class token"),
-        ({"shift": 2}, LayerContext(grid=GRID), "attention.shift: expected a number below the side of 2, got 2"),
-        ({"window": 2}, LayerContext(grid=GRID), "attention.window: expected None"),
+        ({"shift": 2}, LayerContext(grid=GRID), "mixer.shift: expected a number below the side of 2, got 2"),
+        ({"window": 2}, LayerContext(grid=GRID), "mixer.window: expected None"),
     ],
 )
 def test_what_has_no_windows(fields: dict, context: LayerContext, message: str) -> None:

@@ -1,5 +1,12 @@
 """Datasets as config values; see `docs/data.md`."""
 
+from txjax.data.audio.audio_checks import AudioChecks
+from txjax.data.audio.chained import Chained
+from txjax.data.audio.labelled_audio import LabelledAudio
+from txjax.data.audio.speed import Speed
+from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalization
+from txjax.data.audio.utterances import Utterances
+from txjax.data.audio.waveform_mixing import WaveformMixup
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images.detections import Detections
 from txjax.data.images.geometric import (
@@ -35,7 +42,8 @@ from txjax.data.text.sentences import LabelledText, Sentences
 from txjax.data.text.sliding_windows import SlidingWindows
 from txjax.data.text.text_windows import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.text.token_labels import TokenLabels
-from txjax.data.tfds.computed_labels import ByName, ComputedLabel, Count, Grouped, Nearest
+from txjax.data.tfds.computed_labels import ByName, ByText, ComputedLabel, Count, Grouped, Nearest
+from txjax.data.tfds.selection import AllBut, Only
 from txjax.data.tfds.subset import Subset
 from txjax.data.tokenizers.sentence_piece import SentencePieceFile
 from txjax.data.tokenizers.tokenizer import Bytes, Characters, Tokenizer
@@ -44,8 +52,12 @@ from txjax.data.tokenizers.trained_tokenizers import BPE, Trained, Unigram, Word
 
 __all__ = [
     "BPE",
+    "ENGLISH_DIGITS",
     "ByName",
+    "ByText",
+    "AllBut",
     "Answers",
+    "AudioChecks",
     "Bitext",
     "Choices",
     "InLanguage",
@@ -53,6 +65,7 @@ __all__ = [
     "TokenLabels",
     "Bytes",
     "CenterCrop",
+    "Chained",
     "Channels",
     "Characters",
     "Completions",
@@ -65,6 +78,7 @@ __all__ = [
     "Flip",
     "Grouped",
     "Images",
+    "LabelledAudio",
     "LabelledText",
     "Limits",
     "MatchedSentences",
@@ -76,6 +90,7 @@ __all__ = [
     "NextTokenPacked",
     "NextTokenWindows",
     "OneOf",
+    "Only",
     "PackedText",
     "PadCrop",
     "Pairs",
@@ -92,16 +107,20 @@ __all__ = [
     "Sentences",
     "SlidingWindows",
     "Source",
+    "Speed",
     "Stretch",
     "Subset",
     "TFDSDataset",
     "Tasks",
+    "TextNormalization",
     "TextWindows",
     "Tokenizer",
     "TokenizerFolder",
     "Trained",
     "Transform",
     "Unigram",
+    "Utterances",
+    "WaveformMixup",
     "WordPiece",
     "eval_batches",
     "fingerprint",

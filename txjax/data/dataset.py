@@ -65,6 +65,10 @@ class Dataset:
         """Why an epoch of it is not every example once, for a message; None if it is."""
         return None
 
+    def drawn_lengths(self) -> str | None:
+        """The field that draws the lengths of its examples anew in every epoch, for a message; None if none does."""
+        return None
+
     def check(self) -> None:
         """Checks the settings; reads at most metadata, and downloads and prepares nothing.
 

@@ -4,31 +4,44 @@ See `docs/generation.md`.
 """
 
 from txjax.decoding.beam import Beam, Hypotheses
+from txjax.decoding.ctc_alignment import Alignment, align
+from txjax.decoding.ctc_search import BestPath, CTCSearch, CTCTexts, PrefixBeam
 from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empty_cache, generator_for
+from txjax.decoding.ngram import Ngram
 from txjax.decoding.normalized_beam import NormalizedBeam
 from txjax.decoding.parallel_decoding import ParallelDecoding
 from txjax.decoding.prompts import Beginnings, Prompts, Sources, pad_prompts, prompts_for, until
+from txjax.decoding.rescoring import language_log_probs, rescore
 from txjax.decoding.sampling import Sampling, stream
 from txjax.decoding.text_search import Search
 
 __all__ = [
+    "Alignment",
     "Beam",
     "Beginnings",
+    "BestPath",
+    "CTCSearch",
+    "CTCTexts",
     "Cached",
     "Generator",
     "Hypotheses",
     "Inputs",
+    "Ngram",
     "NormalizedBeam",
     "ParallelDecoding",
+    "PrefixBeam",
     "Prompts",
     "Recomputed",
     "Sampling",
     "Search",
     "Sources",
+    "align",
     "empty_cache",
     "generator_for",
+    "language_log_probs",
     "pad_prompts",
     "prompts_for",
+    "rescore",
     "stream",
     "until",
 ]

@@ -1,5 +1,6 @@
 """Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
+from txjax.eval.audio.error_rates import ErrorRates
 from txjax.eval.classification.calibration import Calibration
 from txjax.eval.classification.class_report import ClassReport
 from txjax.eval.classification.predictions import GLUE, Predictions
@@ -43,6 +44,7 @@ __all__ = [
     "DomainPMI",
     "EarlyStopping",
     "Entities",
+    "ErrorRates",
     "Evaluate",
     "Evaluation",
     "Evaluator",

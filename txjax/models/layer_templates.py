@@ -28,8 +28,8 @@ class LayerTemplates(Model, kw_only=True):
 
     Attributes:
       positions: the position encoding.
-      norm, mixer, mlp, block: the parts of a layer. The mixer is attention or another one. Several mixers take turns:
-        layer i has the one at i modulo their number; their parameters must have equal names and shapes.
+      norm, mixer, mlp, block: the parts of a layer. The mixer is attention or another one. Several mixers take
+        turns: layer i has the one at i modulo their number; their parameters must have equal names and shapes.
       stack: how the layers are run (`remat`, `unroll`).
       dropout: of the embeddings and of every branch's output. (`mixer.dropout`, `mlp.dropout`: inside them.)
       quantize: eight-bit products of the layers. If None, products are in `dtype`.

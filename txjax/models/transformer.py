@@ -9,7 +9,6 @@ from jaxtyping import Array, Float
 
 from txjax.models.layer_templates import LayerTemplates
 from txjax.nn import (
-    Attention,
     Block,
     CrossAttention,
     LayerContext,
@@ -111,7 +110,7 @@ class Transformer(LayerTemplates, kw_only=True):
             set_model_fields(
                 self.block,
                 "config.model.block",
-                mixer=with_heads(template, "config.model.mixer").clone(name=template.branch_name),
+                mixer=with_heads(template, "config.model.mixer"),
                 cross=None if cross is None else with_heads(cross, "config.model.cross"),
                 mlp=set_model_fields(self.mlp, "config.model.mlp", kernel_init=kernel_init),
                 norm=self.norm.clone(parent=None, name=None),
@@ -121,14 +120,6 @@ class Transformer(LayerTemplates, kw_only=True):
             for template in self.mixers()
         ]
         return blocks[0] if len(blocks) == 1 else tuple(blocks)
-
-    @property
-    def only_attention(self) -> Attention:
-        """The attention of all layers. Raises UserError if there are several, or another mixer."""
-        if not isinstance(self.mixer, Attention):
-            got = ", ".join(type(mixer).__name__ for mixer in self.mixers())
-            raise UserError("config.model.mixer", "one Attention, the same in all layers", got)
-        return self.mixer
 
     @nn.nowrap
     def head_size(self) -> int:

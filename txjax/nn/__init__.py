@@ -1,12 +1,12 @@
 """Layers of Transformers: one idea a file."""
 
 from txjax.nn.attention.attention import Attention
-from txjax.nn.attention.cache import PROMPT, cached, causal_inputs, keep_in_cache, update_cache
+from txjax.nn.attention.cache import PROMPT, CausalModel, cached, keep_in_cache, update_cache
 from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
 from txjax.nn.attention.layer_context import LayerContext, Memory, StackInputs
 from txjax.nn.attention.linear_attention import LinearAttention
-from txjax.nn.attention.mixer import MAPS, Mixer, MultiHead, rotate
+from txjax.nn.attention.mixer import MAPS, GridMixer, Mixer, MultiHead, rotate
 from txjax.nn.attention.positioned import PositionedAttention, PositionedCrossAttention
 from txjax.nn.attention.window_attention import GridAttention, WindowAttention
 from txjax.nn.attention.windows import StridedWindows, Windows
@@ -20,7 +20,7 @@ from txjax.nn.conv.downsampling import (
     PatchMerging,
     merge_patches,
 )
-from txjax.nn.conv.grid_mixers import DepthwiseConv, GridMixer, Identity, Pooling
+from txjax.nn.conv.grid_mixers import DepthwiseConv, Identity, Pooling
 from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck, SqueezeExcite
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.conv.patch import overlapping_patches, patch_count, patchify, unpatchify

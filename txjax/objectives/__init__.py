@@ -2,6 +2,7 @@
 
 from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, model_inputs, select_keys
 from txjax.objectives.classification import Classification, Regression
+from txjax.objectives.ctc import CTC, ctc_loss
 from txjax.objectives.data_checks import check_vocab, languages_of
 from txjax.objectives.distillation import Distillation
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
@@ -22,6 +23,7 @@ from txjax.objectives.vq_reconstruction import VQReconstruction
 from txjax.objectives.with_next_token import WithNextToken
 
 __all__ = [
+    "CTC",
     "BlockMask",
     "Classification",
     "CrossEntropy",
@@ -47,6 +49,7 @@ __all__ = [
     "WithNextToken",
     "correct",
     "cross_entropy",
+    "ctc_loss",
     "example_keys",
     "model_inputs",
     "select_keys",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from txjax.data import Dataset
-from txjax.data.loading.limits import size_of
+from txjax.data.loading.limits import find_size
 from txjax.tree import walk
 from txjax.types import UserError
 
@@ -12,13 +12,16 @@ from txjax.types import UserError
 def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
     """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source, or languages."""
     check_languages(model, data, field)
-    vocab, known = data.vocab(), getattr(model, "vocab", None)
+    vocab, table = data.vocab(), find_size(model, "vocab")
+    if vocab is not None and "transcript" in data.spec():
+        table = find_size(model, "head.classes") or table
     target_vocab, source = data.source_vocab(), getattr(model, "source_vocab", None)
-    if vocab is None or known is None:
+    if vocab is None or table is None:
         return
+    path, known = table
     if known < vocab:
         whose = "tokens" if target_vocab is None else "target tokens"
-        raise UserError("config.model.vocab", f"at least {vocab}, the {whose} of {field}", known)
+        raise UserError(f"config.model.{path}", f"at least {vocab}, the {whose} of {field}", known)
     if target_vocab is not None and source is None:
         expected = f"{target_vocab}, the source tokens of {field}, whose source_tokenizer is another one"
         raise UserError("config.model.source_vocab", expected, source)
@@ -83,6 +86,6 @@ def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: 
 
 def check_classes(model: Any, data: Dataset) -> None:
     """Raises UserError if the data has more classes than the model's head."""
-    classes, known = getattr(data, "classes", None), size_of(model, "head.classes")
-    if classes is not None and known is not None and known < classes:
-        raise UserError("config.model.head.classes", f"at least {classes}, the classes of config.data", known)
+    classes, head = getattr(data, "classes", None), find_size(model, "head.classes")
+    if classes is not None and head is not None and head[1] < classes:
+        raise UserError(f"config.model.{head[0]}", f"at least {classes}, the classes of config.data", head[1])

@@ -70,12 +70,12 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
     with collect_errors(stated) as checks:
         traces = check_run(checks, stated)
         if traces is not None:
+            experiment = with_default_eval_data(stated)
             with sharding.use_mesh(stated.mesh):
                 with checks.collect(), user_code_errors("config.model, config.objective"):
-                    step = trace_step(stated, traces.layout)
+                    step = trace_step(experiment, traces.layout)
                 init_source = None if resuming else checks.run(find_init_source, stated, traces.layout)
     assert traces is not None, "traces that are left out have an error"
-    experiment = with_default_eval_data(stated)
     data_sets = [("config.data", experiment.data)]
     data_sets += [(f"config.evals.{name}.data", evaluator.data) for name, evaluator in experiment.evals.items()]
     source, *tested = open_all(data_sets, stated)

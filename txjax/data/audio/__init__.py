@@ -1,1 +1,1 @@
-"""Sets of audio."""
+"""Recorded sound: utterances with their words, and recordings with a class."""

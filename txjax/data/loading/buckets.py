@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,12 @@ class TrimmableSource:
         """Whether no batch is cut, so that all have the same shapes."""
         raise NotImplementedError
 
-    def cuts(self, shown: Shown) -> Cuts:
-        """What a batch of these examples keeps of their arrays; arrays that are not named stay whole."""
+    def cuts(self, shown: Shown, seed: int) -> Cuts:
+        """What a batch of these examples keeps of their arrays; arrays that are not named stay whole.
+
+        Args:
+          seed: the seed of all randomness in examples, as `rng.example_rng` takes it.
+        """
         raise NotImplementedError
 
 
@@ -64,9 +69,17 @@ class Bucketed(TrimmableSource):
     def whole(self) -> bool:
         return len(self.buckets) == 1
 
-    def cuts(self, shown: Shown) -> Cuts:
+    def sizes(self, shown: Shown, seed: int) -> tuple[np.ndarray, ...]:
+        """The lengths of examples, int [B] for each of `lengths`; a source whose lengths are drawn overrides it.
+
+        Args:
+          seed: see `cuts`.
+        """
         examples = [example for example, _ in shown]
-        longest = [lengths.of[examples].max(initial=0) for lengths in self.lengths]
+        return tuple(lengths.of[examples] for lengths in self.lengths)
+
+    def cuts(self, shown: Shown, seed: int) -> Cuts:
+        longest = [sizes.max(initial=0) for sizes in self.sizes(shown, seed)]
         fitting = [sizes for sizes in self.buckets if all(map(int.__ge__, sizes, map(int, longest)))]
         smallest = min(fitting, key=math.prod)
         return {
@@ -85,17 +98,21 @@ class LengthSortedIndex:
 
     Args:
       index: the underlying index, position -> (example, epoch).
-      lengths: the lengths of the examples.
+      lengths: the function from (example, epoch) of some examples to their lengths.
       batch_size: examples in a global batch.
       batches: batches in a window.
     """
 
-    def __init__(self, index: GlobalIndex, lengths: np.ndarray, batch_size: int, batches: int):
+    def __init__(self, index: GlobalIndex, lengths: Callable[[Shown], np.ndarray], batch_size: int, batches: int):
         self._index = index
         self._lengths = lengths
         self._batch_size = batch_size
         self._batches = batches
         self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may be in neighboring windows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For worker processes, each of which sorts its own windows."""
+        return type(self), (self._index, self._lengths, self._batch_size, self._batches)
 
     def __call__(self, position: int) -> tuple[int, int]:
         """The (example, epoch) at a position."""
@@ -105,16 +122,16 @@ class LengthSortedIndex:
     def _sort(self, window: int) -> list[tuple[int, int]]:
         span = self._batch_size * self._batches
         shown = [self._index(position) for position in range(window * span, (window + 1) * span)]
-        order = np.argsort(self._lengths[[example for example, _ in shown]], kind="stable")
+        order = np.argsort(self._lengths(shown), kind="stable")
         order = order.reshape(self._batches, self._batch_size)
         shuffled = sorted(range(self._batches), key=lambda b: hash32("batches", self._index.seed, window, b))
         return [shown[i] for batch in shuffled for i in order[batch]]
 
 
-def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int) -> None:
-    """Raises UserError for invalid buckets of one length."""
+def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int, field: str = "length") -> None:
+    """Raises UserError for invalid buckets of one length, that of a field."""
     if list(buckets) != sorted({*buckets}) or (buckets and not 0 < buckets[0] <= buckets[-1] <= length):
-        raise UserError("data.buckets", f"ascending lengths, at most data.length = {length}", buckets)
+        raise UserError("data.buckets", f"ascending lengths, at most data.{field} = {length}", buckets)
     check_sorted(buckets, sort_batches)
 
 
@@ -128,6 +145,7 @@ def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[i
     """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
-        lengths = sum(key_lengths.of for key_lengths in source.lengths)
-        return LengthSortedIndex(index, np.asarray(lengths), batch_size, source.sort_batches)
+        return LengthSortedIndex(
+            index, lambda shown: np.sum(source.sizes(shown, seed), axis=0), batch_size, source.sort_batches
+        )
     return index

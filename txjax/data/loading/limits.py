@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from txjax.data.keys import part_of
+from txjax.tree import walk
 from txjax.types import UserError
 
 INPUTS = ("tokens", "source_tokens", "choice_tokens", "languages")
@@ -19,15 +20,31 @@ _CLASSES = "head.classes"
 
 def counted_by(model: Any, needs: Collection[str]) -> dict[str, str]:
     """The field of the model, by key of a batch, that is the number of ids; needed `targets` may be classes."""
-    targets = _VOCAB if "targets" not in needs or size_of(model, _CLASSES) is None else _CLASSES
+    classes = _VOCAB if find_size(model, _CLASSES) is None else _CLASSES
+    targets = classes if "targets" in needs else _VOCAB
     labels = {"label": _CLASSES, "other_label": _CLASSES} if "label" in needs else {}
-    source = _VOCAB if size_of(model, _SOURCE) is None else _SOURCE
+    source = _VOCAB if find_size(model, _SOURCE) is None else _SOURCE
     inputs = {"tokens": _VOCAB, "source_tokens": source, "choice_tokens": _VOCAB, "languages": "languages"}
-    return {**inputs, "targets": targets, **labels}
+    symbols = {"transcript": classes} if "transcript" in needs else {}
+    return {**inputs, "targets": targets, **symbols, **labels}
+
+
+def find_size(model: Any, field: str) -> tuple[str, int] | None:
+    """The path and the number of a field of the model, such as `head.classes`, or else of the parts inside it.
+
+    Of several parts that have it, the largest number is the limit: larger ids are wrong for all of them. None if no
+    part has it.
+    """
+    if (size := size_of(model, field)) is not None:
+        return field, size
+    inside = [
+        (f"{path[1:]}.{field}", size) for path, node in walk(model, "") if (size := size_of(node, field)) is not None
+    ]
+    return max(inside, key=lambda part: part[1], default=None)
 
 
 def size_of(model: Any, field: str) -> int | None:
-    """The number in a field of the model, such as `head.classes`; None if it has no such field."""
+    """The number in a field of the model itself, such as `head.classes`; None if it has no such field."""
     for name in field.split("."):
         model = getattr(model, name, None)
     return model if isinstance(model, int) else None
@@ -39,7 +56,7 @@ class Limits:
 
     Attributes:
       field: the path of the data in the config, for errors.
-      ends: the field of the model that is the number of ids, and this number, by key.
+      ends: the path in the model of the field that is the number of ids, and this number, by key.
     """
 
     field: str
@@ -47,7 +64,7 @@ class Limits:
 
     @classmethod
     def of(cls, field: str, model: Any, needs: Sequence[str]) -> Limits:
-        """The limits by a model's `vocab` and `head.classes`, for tokens and for labels that are needed.
+        """The limits by `vocab` and `head.classes` of a model or its parts, for tokens and for labels that are needed.
 
         Args:
           needs: the keys that the objective or evaluator needs. Other labels have no limit: an evaluation of features
@@ -58,8 +75,8 @@ class Limits:
         for task in {"", *(task for task, _ in needed)}:
             part = for_task(model, task)
             for key, counted in counted_by(part, {name for of, name in needed if of == task}).items():
-                if (end := size_of(part, counted)) is not None:
-                    ends[f"{task}/{key}" if task else key] = counted, end
+                if (size := find_size(part, counted)) is not None:
+                    ends[f"{task}/{key}" if task else key] = size
         return cls(field, ends)
 
     def check(self, batch: Mapping[str, np.ndarray]) -> None:

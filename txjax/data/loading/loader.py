@@ -60,7 +60,7 @@ def train_batches(
         example, epoch = index(position)
         return _example(source, example, epoch, seed)
 
-    cuts = _cuts(source, lambda positions: [index(position) for position in positions])
+    cuts = _cuts(source, lambda positions: [index(position) for position in positions], seed)
     return _batches(row, cuts, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch, workers)
 
 
@@ -84,7 +84,7 @@ def eval_batches(
     def row(position: int) -> Example:
         return _example(source, position, 0, 0) if position < count else padding
 
-    cuts = _cuts(source, lambda positions: [(position, 0) for position in positions if position < count])
+    cuts = _cuts(source, lambda positions: [(position, 0) for position in positions if position < count], 0)
     return _batches(row, cuts, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
 
 
@@ -121,11 +121,11 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
     return {"id": np.array(index, np.int32)} | source.example(index, epoch, example_rng(seed, epoch, index))
 
 
-def _cuts(source: Source, shown: Callable[[range], Shown]) -> CutsAt:
+def _cuts(source: Source, shown: Callable[[range], Shown], seed: int) -> CutsAt:
     """Returns a function from positions to what their batch keeps of its examples; {} if no bucket cuts it."""
     if not isinstance(source, TrimmableSource):
         return lambda positions: {}
-    return lambda positions: source.cuts(shown(positions))
+    return lambda positions: source.cuts(shown(positions), seed)
 
 
 def _batches(

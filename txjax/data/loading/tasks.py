@@ -68,6 +68,9 @@ class Tasks(Dataset):
             if (batches := getattr(part, "sort_batches", 1)) > 1:
                 expected = "1 among several tasks, since a batch has examples of all"
                 raise UserError(f"data.parts.{name}.sort_batches", expected, batches)
+            if (buckets := getattr(part, "buckets", ())) and (drawing := part.drawn_lengths()):
+                expected = f"() among several tasks, where lengths that {drawing} draws are not known before reading"
+                raise UserError(f"data.parts.{name}.buckets", expected, buckets)
 
     def open(self) -> Source:
         self.check()
@@ -99,12 +102,12 @@ class TasksSource(TrimmableSource):
     def whole(self) -> bool:
         return all(source.whole for source in self._sources.values() if isinstance(source, TrimmableSource))
 
-    def cuts(self, shown: Shown) -> Cuts:
+    def cuts(self, shown: Shown, seed: int) -> Cuts:
         slices: Cuts = {}
         for name, source in self._sources.items():
             if isinstance(source, TrimmableSource):
                 rows = [row for index, epoch in shown for row in self._rows_of(name, index, epoch)]
-                slices |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(rows).items()}
+                slices |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(rows, seed).items()}
         return slices
 
     def _rows_of(self, name: str, index: int, epoch: int) -> list[tuple[int, int]]:

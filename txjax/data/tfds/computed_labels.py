@@ -80,6 +80,34 @@ class ByName(ComputedLabel):
 
 
 @dataclasses.dataclass
+class ByText(ComputedLabel):
+    """The class whose name a feature has as its text, such as a field of a JSONL file.
+
+    Attributes:
+      names: of the classes, in the order of their numbers.
+    """
+
+    feature: str = "label"
+    names: tuple[str, ...] = ()
+
+    def check(self, features: Any) -> int:
+        records.check_feature("data.label.feature", self.feature, features, ("Text",))
+        if len(set(self.names)) < max(1, len(self.names)):
+            raise UserError("data.label.names", "the different names of the classes", self.names)
+        return len(self.names)
+
+    def class_names(self, features: Any) -> tuple[str, ...]:
+        self.check(features)
+        return self.names
+
+    def __call__(self, value: Any) -> int:
+        text = value.decode(errors="replace") if isinstance(value, bytes) else value
+        if text not in self.names:
+            raise UserError("data.label.names", f"a class for each {self.feature}", text, near_misses(text, self.names))
+        return self.names.index(text)
+
+
+@dataclasses.dataclass
 class Grouped(ComputedLabel):
     """Neighbouring classes of a class feature joined to fewer: floor(class * groups / (number of classes)).
 

@@ -2,6 +2,7 @@
 
 TFDS imports the module of any class that `features.json` or `dataset_info.json` names, so a file could pick what runs.
 `check_file` rejects such a file before TFDS reads it; in `only_tfds_classes`, TFDS itself finds only its own classes.
+In the place of `Audio`, which needs TensorFlow, stands `audio_feature.Audio`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ def tfds_classes() -> dict[str, Any]:
         if isinstance(kind, type) and issubclass(kind, tfds.features.FeatureConnector):
             names = (f"{kind.__module__}.{kind.__name__}", *vars(kind).get("ALIASES", ()))
             kinds.update(dict.fromkeys(names, kind))
-    return kinds
+    of_audio = [name for name, kind in kinds.items() if kind is tfds.features.Audio]
+    return kinds | dict.fromkeys(of_audio, audio_class())
+
+
+def audio_class() -> Any:
+    """The class that stands in the place of TFDS's `Audio`."""
+    from txjax.data.tfds.audio_feature import Audio  # imports TFDS
+
+    return Audio
 
 
 def check_file(path: Path) -> None:
@@ -74,11 +83,13 @@ def check_file(path: Path) -> None:
 def only_tfds_classes(folder: Path) -> Iterator[None]:
     """Inside the block, a name in a file of this folder resolves only to TFDS's own classes and imports nothing.
 
-    Patches `FeatureConnector.cls_from_name`, the only function of TFDS that resolves a name to a class.
+    Patches `FeatureConnector.cls_from_name`, the only function of TFDS that resolves a name to a class, and
+    `features.Audio`, which the code of a data set calls.
 
     Raises:
       UserError: inside the block, if TFDS resolves another class.
     """
+    from tensorflow_datasets.core import features
     from tensorflow_datasets.core.features.feature import FeatureConnector
 
     def find(name: str) -> Any:
@@ -87,9 +98,10 @@ def only_tfds_classes(folder: Path) -> Iterator[None]:
         return tfds_classes()[name]
 
     with _patching:
-        replaced = vars(FeatureConnector)["cls_from_name"]
-        FeatureConnector.cls_from_name = staticmethod(find)
+        replaced = vars(FeatureConnector)["cls_from_name"], features.Audio
+        tfds_classes()  # reads `features.Audio`
+        FeatureConnector.cls_from_name, features.Audio = staticmethod(find), audio_class()
         try:
             yield
         finally:
-            FeatureConnector.cls_from_name = replaced
+            FeatureConnector.cls_from_name, features.Audio = replaced

@@ -23,8 +23,11 @@ from txjax.data.tfds import feature_classes
 from txjax.terminal_escape import visible
 from txjax.types import RunError, UserError, near_misses
 
-FOLDER = "txjax_folder"  # its `data_dir` is not where it is prepared, but the folder of its images
-EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", FOLDER)
+FOLDERS = (
+    "txjax_folder",
+    "txjax_audio",
+)  # their `data_dir` is not where they are prepared, but the folder of the files
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", *FOLDERS)
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
@@ -45,7 +48,7 @@ def _tfds() -> Any:
 
 def folder(name: str, data_dir: str | None) -> Path:
     """The folder that contains a data set's own folder."""
-    if _base(name) == FOLDER or data_dir is None and _base(name) in EMBEDDED:
+    if _base(name) in FOLDERS or data_dir is None and _base(name) in EMBEDDED:
         return cache_dir() / "tfds"
     return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
@@ -73,7 +76,7 @@ def find(name: str, data_dir: str | None) -> Any:
         module = importlib.import_module(f"txjax.data.tfds.builders.{_base(name)}.{_base(name)}_dataset_builder")
         if (config := re.match("[^/:]*/([^:]*)", name)) and hasattr(module.Builder, "add_config"):
             module.Builder.add_config(config[1], data_dir)
-        if name == FOLDER:
+        if name in FOLDERS:
             return module.Builder(config=module.Builder.config_of(data_dir), data_dir=root)
     for path in _files(root / _base(name)):
         feature_classes.check_file(path)
@@ -183,9 +186,10 @@ class Records:
         try:
             return self._features.deserialize_example_np(self._records[index])
         except Exception as error:
-            raise CorruptData(
-                f"{self.place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
-            ) from error
+            raise self._corrupt(index, error) from error
+
+    def _corrupt(self, index: int, error: Exception) -> CorruptData:
+        return CorruptData(f"{self.place(index)} cannot be read: {_line(error)}; prepare {self.name} again")
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Records `start` to `stop` - 1, which array_record reads in parallel."""
@@ -194,6 +198,15 @@ class Records:
             return [self._features.deserialize_example_np(record) for record in self._records.__getitems__(indices)]
         except Exception:  # one by one, to name the damaged record
             return [self[index] for index in indices]
+
+    def stored(self, index: int) -> Any:
+        """Record `index` as an undecoded `tf.train.Example`. Raises CorruptData, which names the file."""
+        from tensorflow_datasets.proto import tf_example_pb2
+
+        try:
+            return tf_example_pb2.Example.FromString(self._records[index])
+        except Exception as error:
+            raise self._corrupt(index, error) from error
 
     def place(self, index: int) -> str:
         """The file of record `index` and its number in it, for messages."""

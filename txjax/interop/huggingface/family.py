@@ -12,6 +12,8 @@ import numpy as np
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Flat, Names, Rule
 from txjax.interop.huggingface.weights import Tensor
+from txjax.models.transformer import Transformer
+from txjax.nn.attention.attention import Attention
 from txjax.types import PyTree, UserError, near_misses
 
 Inputs = Mapping[str, Any]
@@ -128,3 +130,11 @@ def apply_with_intermediates(
         return {name: strip(inner) for name, inner in node.items() if isinstance(inner, Mapping)}
 
     return output, strip(state["intermediates"])
+
+
+def only_attention(model: Transformer) -> Attention:
+    """The attention of all layers. Raises UserError if there are several, or another mixer."""
+    if not isinstance(model.mixer, Attention):
+        got = ", ".join(type(mixer).__name__ for mixer in model.mixers())
+        raise UserError("config.model.mixer", "one Attention, the same in all layers", got)
+    return model.mixer

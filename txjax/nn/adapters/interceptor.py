@@ -11,9 +11,10 @@ from txjax.nn.adapters.adapter import Adapter
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import StackInputs
 from txjax.nn.conv.conv import Conv
+from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.reference_attention import log_normaliser
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.active_adapter import ActiveAdapter, adapted, adapter_tokens, adapts, path_of, within_adapter
+from txjax.nn.parameters.active_adapter import ActiveAdapter, adapted, adapts, path_of, within_adapter
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.stack import Stack
 from txjax.tree import walk
@@ -31,7 +32,7 @@ def adapter_applied(adapter: Adapter | None) -> Iterator[set[str]]:
     if adapter is None:
         yield set()
         return
-    active = ActiveAdapter(adapter.of, adapter.matches, adapter.tokens(), adapter.first_position)
+    active = ActiveAdapter(adapter.of, adapter.matches)
     with adapted(active), nn.intercept_methods(_Interceptor(adapter)):
         yield active.offered
 
@@ -49,10 +50,16 @@ class _Interceptor:
         acts: dict[str, dict[Any, Call]] = {  # by a function, or by the name of a method that several classes have
             "linear": {Linear.__call__: self.product, Conv.__call__: self.convolution},
             "attention": {Stack.__call__: self.stack, Attention.attend: self.attention},
-            "stack": {Block.__call__: self.layer, "layers": self.tokens, "read_source": self.layer},
+            "stack": {
+                Block.__call__: self.layer,
+                "layers": self.tokens,
+                "read_source": self.layer,
+                "source_mask": self.source_mask,
+            },
             "image": {"__call__": self.image},
         }
-        self.acts = {getattr(key, "__wrapped__", key): act for key, act in acts.get(adapter.of, {}).items()}
+        of_kind = acts.get(adapter.of, {}) | {"causal_inputs": self.causal_inputs}
+        self.acts = {getattr(key, "__wrapped__", key): act for key, act in of_kind.items()}
 
     def __call__(self, call: Call, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
         function = context.orig_method.func  # type: ignore[attr-defined]  # of the method, overrides apart
@@ -78,8 +85,12 @@ class _Interceptor:
     def stack(self, stack: Stack, call: Call, *args: Any, **options: Any) -> Any:
         """The output of a stack, whose attentions find in `shared` what the adapter computes for all of them."""
         kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
-        attentions = (path.replace(".", "/") for path, part in walk(kind, "block") if isinstance(part, Attention))
-        if any(self.adapter.matches(f"{path_of(stack)}/{path}") for path in attentions):
+        attentions = ((path.split("."), part) for path, part in walk(kind, "block") if isinstance(part, Attention))
+        paths = (
+            "/".join((*before, part.branch_name if field == "mixer" else field))
+            for (*before, field), part in attentions
+        )
+        if any(self.adapter.matches(f"{path_of(stack)}/{path}") for path in paths):
             with within_adapter():
                 self.shared = self.adapter.share(stack)
         try:
@@ -100,8 +111,8 @@ class _Interceptor:
 
     def tokens(self, model: Any, call: Call, x: Any, inputs: StackInputs) -> Any:
         """What leaves the layers of a model, which have the adapter's tokens before the stream's."""
-        takes = not self.prompted and isinstance(x, jax.Array) and model.takes_prompts()
-        count = adapter_tokens(model, model.stack_name) if takes else 0
+        takes = not self.prompted and isinstance(x, jax.Array)
+        count = self.count(model, model.stack_name) if takes else 0
         if not count or (inputs.index is not None and inputs.before is None):  # of a later call, they are in the cache
             return call(x, inputs)
         with within_adapter():
@@ -112,6 +123,19 @@ class _Interceptor:
         finally:
             self.prompted = False
         return y if model.keeps_prompts else y[..., count:, :]
+
+    def count(self, model: Any, stack: str) -> int:
+        """How many tokens the adapter adds before the input of the stack with this path in `model`."""
+        takes = model.takes_prompts() and adapts("stack", f"{path_of(model)}/{stack}".lstrip("/"))
+        return self.adapter.tokens() if takes else 0
+
+    def causal_inputs(self, model: Any, call: Call, *args: Any) -> StackInputs:
+        """The inputs of causal layers, of a text that begins at the adapter's position, after its tokens."""
+        return call(*args, self.adapter.first_position, self.count(model, model.causal_stack))
+
+    def source_mask(self, model: Any, call: Call, *args: Any) -> Mask:
+        """The mask of what reads a source, with the adapter's tokens before it."""
+        return call(*args, self.count(model, model.source_stack))
 
     def layer(self, block: Block, call: Call, x: Any, *args: Any, **options: Any) -> Any:
         """The output of a layer in such a stack."""

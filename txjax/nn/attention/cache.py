@@ -4,6 +4,8 @@ A module caches when it is applied with `mutable=["cache"]`. Rows are written at
 so far. The caller must keep it below the cache's length; it is not checked.
 """
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,6 @@ from jaxtyping import Array, Int
 
 from txjax.nn.attention.layer_context import StackInputs
 from txjax.nn.kernels.mask import Mask
-from txjax.nn.parameters.active_adapter import adapter_tokens, first_position
 from txjax.sharding import constrain
 
 PROMPT = (
@@ -61,49 +62,62 @@ def keep_in_cache(module: nn.Module, name: str, array: jax.Array | None, *axes: 
     return cache.value
 
 
-def causal_inputs(
-    module: nn.Module,
-    shape: tuple[int, ...],
-    segments: Int[Array, "B L"] | None,
-    positions: Int[Array, "B L"] | None,
-    train: bool,
-    stack: str = "layers",
-) -> StackInputs:
-    """The inputs of a causal `module`'s stack for tokens of `shape` [B L].
+class CausalModel(nn.Module):
+    """Base of models in which no token sees a later one.
 
-    No token sees a later one, or one of another segment.
-
-    If `positions` is None, tokens are counted from the first one in the window. If `segments` is None, all are 1.
-    With a cache, later calls continue their rows: positions count from the last token's, and segments are its segment.
-    A first call of no tokens is one of the adapter's tokens, if it adds some to the stack of this path.
+    Attributes:
+      causal_stack: the path of the stack of these tokens.
     """
-    first = first_position()
-    positions = None if positions is None else positions + first
-    if not module.is_mutable_collection("cache") or module.is_initializing():
-        positions = first + jnp.arange(shape[1], dtype=jnp.int32)[None] if positions is None else positions
-        return StackInputs(positions, positions, Mask.within(segments, causal=True), train)
-    prompt, empty = adapter_tokens(module, stack), not shape[1]
-    if prompt:
-        module.variable("cache", PROMPT, jnp.zeros, (), jnp.int32)
-    if empty:
-        shape, first, segments, positions = (shape[0], prompt), first - prompt, None, None
-    indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
-    counter = module.variable("cache", "index", jnp.zeros, (), jnp.int32)
-    index, counter.value = counter.value, counter.value + shape[1]
 
-    def last(name: str, before: int) -> jax.Array:
-        """The cached value of the token before this call's, [B 1]; if there is none, `before`."""
-        if not module.has_variable("cache", name):
-            return jnp.full((shape[0], 1), before)
-        rows = nn.unbox(module.get_variable("cache", name))
-        return jnp.where(index > 0, jax.lax.dynamic_slice_in_dim(rows, index - 1, 1, axis=1), before)
+    causal_stack: ClassVar[str] = "layers"
 
-    counted = last("key_positions", first - 1) + 1 + indices
-    positions = jnp.broadcast_to(counted if positions is None else positions, shape)
-    segments = jnp.broadcast_to(last("key_segments", 1), shape) if segments is None else segments
-    key_positions = update_cache(module, "key_positions", positions, index)
-    key_segments = update_cache(module, "key_segments", segments, index)
-    mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index, prefix=prompt)
-    if empty:
-        return StackInputs(positions[:, :0], key_positions, mask, train, index=index, before=positions)
-    return StackInputs(positions, key_positions, mask, train, index=index)
+    def causal_inputs(
+        self,
+        shape: tuple[int, ...],
+        segments: Int[Array, "B L"] | None,
+        positions: Int[Array, "B L"] | None,
+        train: bool,
+        first: int = 0,
+        prompt: int = 0,
+    ) -> StackInputs:
+        """The inputs of the stack for tokens of `shape` [B L].
+
+        No token sees a later one, or one of another segment.
+
+        If `positions` is None, tokens are counted from the first one in the window. If `segments` is None, all are 1.
+        With a cache, later calls continue their rows: positions count from the last token's, and segments are its
+        segment. A first call of no tokens is one of the adapter's tokens, if it adds some.
+
+        Args:
+          first: the position of a text's first token. An adapter sets it from outside, and the next.
+          prompt: how many tokens of the adapter are before a text's.
+        """
+        positions = None if positions is None else positions + first
+        if not self.is_mutable_collection("cache") or self.is_initializing():
+            positions = first + jnp.arange(shape[1], dtype=jnp.int32)[None] if positions is None else positions
+            return StackInputs(positions, positions, Mask.within(segments, causal=True), train)
+        empty = not shape[1]
+        if prompt:
+            self.variable("cache", PROMPT, jnp.zeros, (), jnp.int32)
+        if empty:
+            shape, first, segments, positions = (shape[0], prompt), first - prompt, None, None
+        indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
+        counter = self.variable("cache", "index", jnp.zeros, (), jnp.int32)
+        index, counter.value = counter.value, counter.value + shape[1]
+
+        def last(name: str, before: int) -> jax.Array:
+            """The cached value of the token before this call's, [B 1]; if there is none, `before`."""
+            if not self.has_variable("cache", name):
+                return jnp.full((shape[0], 1), before)
+            rows = nn.unbox(self.get_variable("cache", name))
+            return jnp.where(index > 0, jax.lax.dynamic_slice_in_dim(rows, index - 1, 1, axis=1), before)
+
+        counted = last("key_positions", first - 1) + 1 + indices
+        positions = jnp.broadcast_to(counted if positions is None else positions, shape)
+        segments = jnp.broadcast_to(last("key_segments", 1), shape) if segments is None else segments
+        key_positions = update_cache(self, "key_positions", positions, index)
+        key_segments = update_cache(self, "key_segments", segments, index)
+        mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index, prefix=prompt)
+        if empty:
+            return StackInputs(positions[:, :0], key_positions, mask, train, index=index, before=positions)
+        return StackInputs(positions, key_positions, mask, train, index=index)

@@ -3,13 +3,14 @@
 import dataclasses
 
 import flax.linen as nn
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from txjax.nn.attention.cache import cached
 from txjax.nn.attention.feature_maps import EluPlusOne, FeatureMap
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.mixer import MAPS, MultiHead, rotate
-from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
+from txjax.nn.attention.mixer import MultiHead, rotate
+from txjax.nn.attention.running_sums import State, attend_by_sums
+from txjax.nn.kernels.mask import Mask
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -50,19 +51,26 @@ class LinearAttention(MultiHead):
         query, key, value = (self.project(name, x) for name in ("query", "key", "value"))
         query = self.features.queries(rotate(query, context.rotation))
         key = self.features.keys(rotate(key, context.rotation))
-        mask = context.mask
-        if self.is_mutable_collection(MAPS) and not self.is_initializing():
-            weights = attention_by_pairs(query, key, mask.dense(x.shape[1], x.shape[1]), self.eps)
-            self.sow(MAPS, "weights", weights, init_fn=lambda: None, reduce_fn=lambda _, new: new)
+        out = self.attend(query, key, value, context.mask, context.index)
+        return self.combine(checkpoint_name(out.astype(x.dtype), "attended"), x.shape[-1])
+
+    def attend(
+        self,
+        query: Float[Array, "B L H M"],
+        key: Float[Array, "B L G M"],
+        value: Float[Array, "B L G K"],
+        mask: Mask,
+        index: Int[Array, ""] | None,
+    ) -> Float[Array, "B L H K"]:
+        """The weighted values, float32, by the features of queries and keys; with `index`, those of the cache too."""
         segments = None if mask.segments is None else mask.segments[0]
         how = segments, mask.causal, self.chunk, self.eps
-        if context.index is None:
-            out, _ = attend_by_sums(query, key, value, *how)
-        else:
-            state = State.empty(x.shape[0], key.shape[2], key.shape[3], value.shape[3])
-            sums = cached(self, "sums", state.sums, "batch", "kv_heads")
-            segment = cached(self, "segment", state.segment, "batch")
-            out, after = attend_by_sums(query, key, value, *how, State(sums.value, segment.value))
-            sums.value = constrain(after.sums, "batch", "kv_heads", None, None)
-            segment.value = constrain(after.segment, "batch")
-        return self.combine(checkpoint_name(out.astype(x.dtype), "attended"), x.shape[-1])
+        if index is None:
+            return attend_by_sums(query, key, value, *how)[0]
+        state = State.empty(query.shape[0], key.shape[2], key.shape[3], value.shape[3])
+        sums = cached(self, "sums", state.sums, "batch", "kv_heads")
+        segment = cached(self, "segment", state.segment, "batch")
+        out, after = attend_by_sums(query, key, value, *how, State(sums.value, segment.value))
+        sums.value = constrain(after.sums, "batch", "kv_heads", None, None)
+        segment.value = constrain(after.segment, "batch")
+        return out

@@ -1,4 +1,4 @@
-"""What mixes the positions of a sequence in a layer, and the projections of mixers with several heads."""
+"""The bases of what mixes the positions of a sequence in a layer: of any mixer, of images, of several heads."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -12,12 +12,12 @@ from txjax.nn.layers.linear import Linear, scale
 from txjax.nn.layers.norms import Norm
 from txjax.nn.parameters.init import KernelInit
 from txjax.nn.parameters.remat import checkpoint_name
-from txjax.nn.positions.positions import Rotation
+from txjax.nn.positions.positions import Rotation, padded_image
 from txjax.parametrization import head_size
 from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
-MAPS = "attention_maps"  # the collection of the attention weights [B H L S], filled where it is mutable
+MAPS = "attention_maps"  # the collection of the attention weights, which `nn.stack.captures` fills
 
 
 def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array, "B L H K"]:
@@ -49,6 +49,23 @@ class Mixer(nn.Module):
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """The branch's output, of the shape and dtype of x."""
         raise NotImplementedError
+
+
+class GridMixer(Mixer):
+    """Base of mixers that see the tokens as an image."""
+
+    @nn.nowrap
+    def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
+        """The mixed image, of the same shape and dtype."""
+        raise NotImplementedError
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
+        """The branch's output. Raises UserError if the tokens are not all patches of a grid."""
+        if context.grid is None:
+            hint = "the model's tokens are no patches of a grid"
+            raise UserError("config.model.mixer", "a mixer of sequences", f"{type(self).__name__}()", hint=hint)
+        return self.mix(padded_image(x, context.grid, 1), context).reshape(x.shape)
 
 
 class MultiHead(Mixer):

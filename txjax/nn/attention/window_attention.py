@@ -9,7 +9,6 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.mixer import MAPS
 from txjax.nn.attention.prompted_grid import (
     bias_after_prompt,
     cut_after_prompt,
@@ -77,13 +76,8 @@ class WindowAttention(Attention):
         bias = jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
         return bias_after_prompt(bias, context.mask.prefix)
 
-    @nn.nowrap
     def outputs(self, attended: Float[Array, "BW S H K"], context: LayerContext) -> Float[Array, "B L H K"]:
-        windows, prompt = self.windows(context), context.mask.prefix
-        if self.is_mutable_collection(MAPS) and not self.is_initializing():
-            numbers = jnp.pad(windows.tokens(), ((0, 0), (prompt, 0)), constant_values=-1)
-            self.sow(MAPS, "windows", numbers, init_fn=lambda: None, reduce_fn=lambda _, new: new)
-        return join_after_prompt(windows, attended, prompt)
+        return join_after_prompt(self.windows(context), attended, context.mask.prefix)
 
 
 class GridAttention(WindowAttention):

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.mixer import Mixer
+from txjax.nn.attention.mixer import GridMixer, Mixer
 from txjax.nn.conv.conv import Conv
-from txjax.nn.positions.positions import padded_image
 from txjax.types import UserError, config_field
 
 
@@ -19,23 +18,6 @@ class Identity(Mixer):
 
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         return x
-
-
-class GridMixer(Mixer):
-    """Base of mixers that see the tokens as an image."""
-
-    @nn.nowrap
-    def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
-        """The mixed image, of the same shape and dtype."""
-        raise NotImplementedError
-
-    @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
-        """The branch's output. Raises UserError if the tokens are not all patches of a grid."""
-        if context.grid is None:
-            hint = "the model's tokens are no patches of a grid"
-            raise UserError("config.model.mixer", "a mixer of sequences", f"{type(self).__name__}()", hint=hint)
-        return self.mix(padded_image(x, context.grid, 1), context).reshape(x.shape)
 
 
 class Pooling(GridMixer):

@@ -19,8 +19,6 @@ class ActiveAdapter:
     Attributes:
       of: the kind of the modules that it adapts.
       matches: whether the module at a path is adapted.
-      tokens: how many tokens it adds before those of the input of a stack.
-      first_position: of the first token of a causal model's text.
       prefix: the path of the module that is applied on its own (a pipeline's block), in the model.
       offered: paths of all modules that can be adapted, complete after the call.
       inside: whether the adapter's own modules are being traced.
@@ -28,8 +26,6 @@ class ActiveAdapter:
 
     of: str
     matches: Callable[[str], bool]
-    tokens: int
-    first_position: int
     prefix: tuple[str, ...] = ()
     offered: set[str] = dataclasses.field(default_factory=set)
     inside: bool = False
@@ -106,15 +102,3 @@ def adapts(of: str, path: str) -> bool:
         return False
     state.offered.add(path)
     return state.matches(path)
-
-
-def adapter_tokens(module: nn.Module, stack: str) -> int:
-    """How many tokens the active adapter adds before the input of the stack with this path in `module`."""
-    state = _active.get()
-    return state.tokens if state and adapts("stack", f"{path_of(module)}/{stack}".lstrip("/")) else 0
-
-
-def first_position() -> int:
-    """The position of the first token of a causal model's text."""
-    state = _active.get()
-    return 0 if state is None else state.first_position

@@ -28,7 +28,7 @@ class Block(nn.Module):
     """The parts of a layer, set by the model. A subclass says in `enter` and `leave` where a branch leaves the stream.
 
     Attributes:
-      mixer: self-attention, or another mixer. Its branch has its name, `attention` or `mixer`, set by the model.
+      mixer: self-attention, or another mixer. It and its branch have its `branch_name`, `attention` or `mixer`.
       cross: attention to `context.memory`. If None, there is no such branch.
       mlp: the feed-forward network.
       norm: copied for every branch, as `norm_attention` (or `norm_mixer`), `norm_cross`, `norm_mlp`.
@@ -55,6 +55,11 @@ class Block(nn.Module):
     final_norm: ClassVar[bool]
     preserve_adopted_names: ClassVar[bool] = True  # Flax: a submodule that has a name keeps it
 
+    def __post_init__(self) -> None:
+        if self.mixer is not None and self.mixer.name is None:
+            object.__setattr__(self.mixer, "name", self.mixer.branch_name)
+        super().__post_init__()
+
     @property
     def branches(self) -> int:
         return 2 if self.cross is None else 3
@@ -62,9 +67,9 @@ class Block(nn.Module):
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
         """What the branches compute, by name and in their order, each with the context that it is given."""
-        assert self.mixer and self.mixer.name and self.mlp
+        assert self.mixer and self.mlp
         cross = {} if self.cross is None else {"cross": (self.cross, context)}
-        return {self.mixer.name: (self.mixer, context), **cross, "mlp": (self.mlp, context)}
+        return {self.mixer.branch_name: (self.mixer, context), **cross, "mlp": (self.mlp, context)}
 
     @nn.nowrap
     def enter(self, x: Stream, norm: Normalise, context: LayerContext) -> Stream:
@@ -105,8 +110,8 @@ class OneBranch(Block):
     @property
     def branch_name(self) -> str:
         """The name of the branch, which is the mixer's."""
-        assert self.mixer and self.mixer.name
-        return self.mixer.name
+        assert self.mixer
+        return self.mixer.branch_name
 
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:

@@ -6,9 +6,13 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
 from txjax.nn.attention.attention import Attention
+from txjax.nn.attention.linear_attention import LinearAttention
 from txjax.nn.attention.mixer import MAPS
+from txjax.nn.attention.running_sums import attention_by_pairs
+from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.kernels.reference_attention import attention_weights
 from txjax.nn.parameters.interception import is_call_of
 from txjax.nn.stack.block import Block
@@ -41,16 +45,31 @@ def layer_inputs() -> Iterator[None]:
 
 @contextlib.contextmanager
 def attention_maps() -> Iterator[None]:
-    """Within it, every `Attention` of a model sows its weights [B H L S] as `weights` in the collection `MAPS`.
+    """Within it, attention sows its weights, float32 [B H L S], as `weights` in the collection `MAPS`.
 
-    They are float32. Mixers of other kinds, which alone know their weights, sow them where the collection is mutable.
+    `Attention` and `LinearAttention` do, and modules with a method `states_and_weights`, whose weights have one head.
+    `WindowAttention` sows the numbers of its windows' tokens [W S] as `windows` too; -1 is padding.
     """
 
     def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
-        if is_call_of(context, Attention.attend) and not context.module.is_initializing():
+        module, output = context.module, call(*args, **options)
+        if module.is_initializing():
+            return output
+        if is_call_of(context, Attention.attend):
             query, key, _, mask, bias, _ = args
-            _sow(context.module, MAPS, "weights", attention_weights(query, key, mask, bias))
-        return call(*args, **options)
+            _sow(module, MAPS, "weights", attention_weights(query, key, mask, bias))
+        elif is_call_of(context, LinearAttention.attend):
+            query, key, _, mask, _ = args
+            allowed = mask.dense(query.shape[1], query.shape[1])
+            _sow(module, MAPS, "weights", attention_by_pairs(query, key, allowed, module.eps))
+        elif is_call_of(context, WindowAttention.outputs):
+            layer = args[1]
+            prompt = ((0, 0), (layer.mask.prefix, 0))
+            _sow(module, MAPS, "windows", jnp.pad(module.windows(layer).tokens(), prompt, constant_values=-1))
+        elif context.method_name == "states_and_weights":
+            _, (_, _, weights) = output
+            _sow(module, MAPS, "weights", weights[:, None])
+        return output
 
     with nn.intercept_methods(intercept):
         yield

@@ -45,10 +45,10 @@ def attention_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dic
     """The attention weights alone; see `sown_maps`.
 
     Raises:
-      UserError: the model has no attention, or none that follows `nn.Attention.attend`.
+      UserError: the model has no attention, or none whose weights `nn.stack.captures` knows.
     """
     maps_by_path = sown_maps(model, variables, inputs)
     if not maps_by_path:
-        expected = "a model whose attention is an nn.Attention, with its own attend() or one that sows its weights"
+        expected = "a model whose attention is an nn.Attention or nn.LinearAttention, with its own attend()"
         raise UserError("config.model", expected, type(model).__name__)
     return {path: maps.weights for path, maps in maps_by_path.items()}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, layer, linear, norm
 from txjax.interop.huggingface.shared.encoder_heads import HeadFormat
@@ -122,7 +122,7 @@ class Encoder(Family):
             **({"embedding_size": model.embed_width or model.width} if self.embed_in else {}),
             "max_position_embeddings": getattr(model.positions, "max_length", None),
             "layer_norm_eps": model.norm.eps,
-            "attention_probs_dropout_prob": model.only_attention.dropout,
+            "attention_probs_dropout_prob": only_attention(model).dropout,
             "intermediate_size": model.mlp.hidden_size(model.width),
             "hidden_act": their_activation(model.mlp.activation),
             "hidden_dropout_prob": model.dropout,
@@ -164,7 +164,7 @@ class Encoder(Family):
     def layers(self, model: Any) -> list[Rule]:
         """The rules of the layers."""
         norms = ("attention.output.LayerNorm", "output.LayerNorm")
-        return layer(f"{self.base}.encoder.layer.{{}}", "layers/block", "self", norms, model.only_attention)
+        return layer(f"{self.base}.encoder.layer.{{}}", "layers/block", "self", norms, only_attention(model))
 
     def example(self, model: Any, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
         tokens = jax.ShapeDtypeStruct((1, 1), jnp.int32)

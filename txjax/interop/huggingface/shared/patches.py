@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax.interop.huggingface import rules
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
 from txjax.interop.huggingface.weights import Tensor
@@ -72,10 +73,10 @@ def layer_entries(model: PatchEncoder) -> dict[str, Any]:
         "intermediate_size": model.mlp.hidden_size(model.width),
         "hidden_act": their_activation(model.mlp.activation),
         "hidden_dropout_prob": model.dropout,
-        "attention_probs_dropout_prob": model.only_attention.dropout,
+        "attention_probs_dropout_prob": only_attention(model).dropout,
         "layer_norm_eps": model.norm.eps,
         "patch_size": model.patch,
-        "qkv_bias": any(map(model.only_attention.has_bias, ("query", "key", "value"))),
+        "qkv_bias": any(map(only_attention(model).has_bias, ("query", "key", "value"))),
     }
 
 
@@ -135,7 +136,7 @@ def encoder(model: PatchEncoder, theirs: str = "vit") -> list[Rule]:
         Rule(f"{theirs}.embeddings.cls_token", ("pool/token",), TOKEN),
         *table(model, f"{theirs}.embeddings.position_embeddings", "positions/table/embedding"),
         *linear(f"{theirs}.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
-        *layer(f"{theirs}.encoder.layer.{{}}", "layers/block", model.only_attention),
+        *layer(f"{theirs}.encoder.layer.{{}}", "layers/block", only_attention(model)),
         *norm(f"{theirs}.layernorm", "norm_final"),
     ]
 

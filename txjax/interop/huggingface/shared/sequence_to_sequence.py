@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
@@ -49,7 +49,7 @@ class EncoderDecoderFamily(Family):
 
 def attentions(model: TwoStacks) -> dict[str, dict[str, Attention]]:
     """The attentions of a layer of each stack, in their order, by the names of their parameters."""
-    self_attention = {"attention": model.only_attention}
+    self_attention = {"attention": only_attention(model)}
     return {"encoder": self_attention, "decoder": self_attention | {"cross": model.cross}}
 
 

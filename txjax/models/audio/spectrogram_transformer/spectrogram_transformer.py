@@ -12,7 +12,7 @@ from txjax.models.vision.vit.prefix_tokens import ClassToken, DistilledToken
 from txjax.models.vision.vit.vit import PatchEncoder
 from txjax.nn import Grid, Head, overlapping_patches, patch_count
 from txjax.nn.audio.subsampling import zero_padding
-from txjax.types import Batch, config_field
+from txjax.types import Batch, UserError, config_field
 
 
 class SpectrogramTransformer(PatchEncoder, kw_only=True):
@@ -84,6 +84,11 @@ class SpectrogramTransformer(PatchEncoder, kw_only=True):
           UserError: features of another size than `image_size`.
         """
         features, length = self.padded(features, features_length)
+        if self.image_size and features.shape[:0:-1] != tuple(self.image_size):
+            got = f"{features.shape[2]} bins x {features.shape[1]} frames"
+            raise UserError(
+                "config.model.image_size", "the features' bins and frames, or ()", self.image_size, hint=got
+            )
         image = features.swapaxes(1, 2)[..., None]
         segments = None if length is None else self.segments(length, self.grid(*image.shape[1:3]))
         return self.apply_head(self.encode(image, None, train, segments), self.head, train)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.interop.huggingface.shared.encoder import Encoder
@@ -72,7 +73,7 @@ class Albert(Encoder):
         theirs, ours = "albert.encoder.albert_layer_groups.{}.albert_layers.0", "layers/block"
         names = {"query": "query", "key": "key", "value": "value", "out": "dense"}
         return [
-            *projections(f"{theirs}.attention", f"{ours}/attention", names, model.only_attention),
+            *projections(f"{theirs}.attention", f"{ours}/attention", names, only_attention(model)),
             *norm(f"{theirs}.attention.LayerNorm", f"{ours}/norm_attention"),
             *linear(f"{theirs}.ffn", f"{ours}/mlp/up"),
             *linear(f"{theirs}.ffn_output", f"{ours}/mlp/down"),

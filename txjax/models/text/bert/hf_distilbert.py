@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.interop.huggingface.shared.encoder import INPUTS, Encoder
@@ -76,7 +77,7 @@ class DistilBert(Encoder):
             "dim": model.width,
             "hidden_dim": model.mlp.hidden_size(model.width),
             "dropout": model.dropout,
-            "attention_dropout": model.only_attention.dropout,
+            "attention_dropout": only_attention(model).dropout,
             "activation": their_activation(model.mlp.activation),
             "seq_classif_dropout": model.dropout,
             "sinusoidal_pos_embds": False,
@@ -86,7 +87,7 @@ class DistilBert(Encoder):
         theirs, ours = "distilbert.transformer.layer.{}", "layers/block"
         names = {"query": "q_lin", "key": "k_lin", "value": "v_lin", "out": "out_lin"}
         return [
-            *projections(f"{theirs}.attention", f"{ours}/attention", names, model.only_attention),
+            *projections(f"{theirs}.attention", f"{ours}/attention", names, only_attention(model)),
             *norm(f"{theirs}.sa_layer_norm", f"{ours}/norm_attention"),
             *linear(f"{theirs}.ffn.lin1", f"{ours}/mlp/up"),
             *linear(f"{theirs}.ffn.lin2", f"{ours}/mlp/down"),

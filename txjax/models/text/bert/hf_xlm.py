@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import SAME, Rule, linear, norm, projections
 from txjax.interop.huggingface.shared.encoder import INPUTS, Encoder
@@ -108,7 +109,7 @@ class XLM(Encoder):
             "use_lang_emb": model.languages is not None,
             "max_position_embeddings": getattr(model.positions, "max_length", None),
             "layer_norm_eps": model.norm.eps,
-            "attention_dropout": model.only_attention.dropout,
+            "attention_dropout": only_attention(model).dropout,
             "gelu_activation": model.mlp.activation == "gelu",
             "dropout": model.dropout,
         }
@@ -124,7 +125,7 @@ class XLM(Encoder):
     def layers(self, model: Model) -> list[Rule]:
         ours = "layers/block"
         return [
-            *projections("transformer.attentions.{}", f"{ours}/attention", _PROJECTIONS, model.only_attention),
+            *projections("transformer.attentions.{}", f"{ours}/attention", _PROJECTIONS, only_attention(model)),
             *norm("transformer.layer_norm1.{}", f"{ours}/norm_attention"),
             *linear("transformer.ffns.{}.lin1", f"{ours}/mlp/up"),
             *linear("transformer.ffns.{}.lin2", f"{ours}/mlp/down"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import SAME, Names, Rule, linear, norm, out_in, projections
 from txjax.interop.huggingface.shared.encoder import Encoder
@@ -75,8 +76,10 @@ class _Deberta(Encoder):
 
     def layers(self, model: Any) -> list[Rule]:
         theirs, ours = "deberta.encoder.layer.{}", "layers/block"
+        attention = only_attention(model)
+        assert isinstance(attention, DisentangledAttention)
         return [
-            *self.attention_rules(f"{theirs}.attention.self", f"{ours}/attention", model.only_attention),
+            *self.attention_rules(f"{theirs}.attention.self", f"{ours}/attention", attention),
             *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
             *norm(f"{theirs}.attention.output.LayerNorm", f"{ours}/norm_attention"),
             *linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up"),
@@ -141,7 +144,7 @@ class DebertaV2(_Deberta):
         return DisentangledAttention(positions="content" if shared else "own", dropout=dropout)
 
     def model_config(self, model: Any) -> dict[str, Any]:
-        positions, attention = model.positions, model.only_attention
+        positions, attention = model.positions, only_attention(model)
         return super().model_config(model) | {
             "position_buckets": getattr(positions, "buckets", None) or -1,
             "norm_rel_ebd": "layer_norm" if getattr(positions, "norm", None) else "none",

@@ -11,6 +11,7 @@ from txjax.nn import (
     GPT2,
     MLP,
     Attention,
+    CausalModel,
     Embed,
     Encoded,
     GatedMLP,
@@ -23,12 +24,11 @@ from txjax.nn import (
     Rotary,
     Tied,
     Untied,
-    causal_inputs,
 )
 from txjax.types import config_field
 
 
-class Decoder(Transformer, kw_only=True):
+class Decoder(CausalModel, Transformer, kw_only=True):
     """The causal model of tokens: a head predicts each next token from those before it, or others.
 
     Parameters: `embed`, `layers`, `norm_final`, and those of `positions` and of the head.
@@ -63,7 +63,7 @@ class Decoder(Transformer, kw_only=True):
           types, languages: ignored: two sentences are separated by tokens.
         """
         embed = Embed(self.vocab, self.width, name="embed")
-        inputs = causal_inputs(self, tokens.shape, segments, positions, train)
+        inputs = self.causal_inputs(tokens.shape, segments, positions, train)
         x = self.positions.add(embed(tokens, self.dtype), inputs.positions)
         x = self.end(self.layers(x, inputs), train)
         return self.apply_head(Encoded(x, segments, embed.embedding), self.head, train)

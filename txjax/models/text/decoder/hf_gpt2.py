@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Rule, in_out, linear, norm
 from txjax.interop.huggingface.shared.decoder_family import DecoderFamily
@@ -60,7 +61,7 @@ class GPT2(DecoderFamily):
             "layer_norm_epsilon": model.norm.eps,
             "resid_pdrop": model.dropout,
             "embd_pdrop": model.dropout,
-            "attn_pdrop": model.only_attention.dropout,
+            "attn_pdrop": only_attention(model).dropout,
             "tie_word_embeddings": isinstance(model.head, Tied),
         }
 

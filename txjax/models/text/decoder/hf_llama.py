@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Rule, linear, norm, projections
 from txjax.interop.huggingface.shared.decoder_family import DecoderFamily
@@ -71,11 +72,11 @@ class Llama(DecoderFamily):
             "num_hidden_layers": model.depth,
             "num_attention_heads": model.heads,
             "num_key_value_heads": model.kv_heads or model.heads,
-            "head_dim": model.only_attention.head_size or model.width // model.heads,
+            "head_dim": only_attention(model).head_size or model.width // model.heads,
             **_rope(model.positions),
             "rms_norm_eps": model.norm.eps,
-            "attention_bias": any(map(model.only_attention.has_bias, PROJECTIONS)),
-            "attention_dropout": model.only_attention.dropout,
+            "attention_bias": any(map(only_attention(model).has_bias, PROJECTIONS)),
+            "attention_dropout": only_attention(model).dropout,
             "intermediate_size": model.mlp.hidden_size(model.width),
             "hidden_act": their_activation(model.mlp.activation),
             "mlp_bias": model.mlp.use_bias,
@@ -93,7 +94,7 @@ class Llama(DecoderFamily):
         return [
             Rule(self.table, ("embed/embedding",), SAME),
             *norm(f"{here}.input_layernorm", f"{ours}/norm_attention", bias=False),
-            *projections(f"{here}.self_attn", f"{ours}/attention", names, model.only_attention),
+            *projections(f"{here}.self_attn", f"{ours}/attention", names, only_attention(model)),
             *norm(f"{here}.post_attention_layernorm", f"{ours}/norm_mlp", bias=False),
             *mlp,
             *norm("model.norm", "norm_final", bias=False),

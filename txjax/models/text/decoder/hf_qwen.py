@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Flat, Rule, norm
 from txjax.interop.huggingface.weights import Tensor
@@ -32,7 +33,7 @@ class Qwen2(Llama):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         full_attention(options)
         model = super().model(options, tensors)
-        return model.clone(mixer=model.only_attention.clone(use_bias=True, biases=BIASED))
+        return model.clone(mixer=only_attention(model).clone(use_bias=True, biases=BIASED))
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
         config = super().config(model, flat)
@@ -58,7 +59,7 @@ class Qwen3(Llama):
         full_attention(options)
         model = super().model(options.with_values({"head_dim": 128} | options.values), tensors)
         qk_norm = RMSNorm(eps=model.norm.eps)
-        return model.clone(mixer=model.only_attention.clone(qk_norm=qk_norm))
+        return model.clone(mixer=only_attention(model).clone(qk_norm=qk_norm))
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
         config = super().config(model, flat)

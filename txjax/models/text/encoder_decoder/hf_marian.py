@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import ROWS, SAME, Flat, Names, Rule, linear
 from txjax.interop.huggingface.shared.sequence_to_sequence import (
@@ -85,7 +86,7 @@ class Marian(EncoderDecoderFamily):
             **size_entries(model),
             "scale_embedding": isinstance(model.embedding, ScaledEmbed),
             "dropout": model.dropout,
-            "attention_dropout": model.only_attention.dropout,
+            "attention_dropout": only_attention(model).dropout,
         }
 
     def names(self, options: Options) -> Names:

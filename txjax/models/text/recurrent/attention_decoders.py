@@ -9,7 +9,6 @@ from txjax.models.text.recurrent.alignment import Alignment, Annotations
 from txjax.models.text.recurrent.cells import Cell
 from txjax.models.text.recurrent.recurrent_scan import Recurrent, over_positions, unless_padding
 from txjax.nn.attention.cache import keep_in_cache
-from txjax.nn.attention.mixer import MAPS
 
 Read = tuple[Float[Array, "B L D"], Float[Array, "B L C"], Float[Array, "B L S"]]  # states, contexts, weights
 
@@ -17,8 +16,7 @@ Read = tuple[Float[Array, "B L D"], Float[Array, "B L C"], Float[Array, "B L S"]
 class AttendingDecoder(nn.Module):
     """Base of the orders in which a decoder updates its state s and attends to the source.
 
-    In step-by-step decoding the state, the source's keys and its values are kept in the collection "cache". If the
-    collection "attention_maps" is mutable, the attention weights [B 1 L S] are sown in it as `weights`.
+    In step-by-step decoding the state, the source's keys and its values are kept in the collection "cache".
 
     Attributes:
       cell, alignment: templates, set by the model.
@@ -27,8 +25,7 @@ class AttendingDecoder(nn.Module):
     cell: Cell | None = None
     alignment: Alignment | None = None
 
-    @nn.nowrap
-    def read(
+    def states_and_weights(
         self,
         state: Float[Array, "B N D"],
         embedded: Float[Array, "B L M"],
@@ -66,11 +63,9 @@ class AttendingDecoder(nn.Module):
             source = self._kept(source)
             state = keep_in_cache(self, "state", None) if state is None else state
         assert state is not None and source is not None
-        state, (states, contexts, weights) = self.read(state, embedded, source, token_mask)
+        state, (states, contexts, _) = self.states_and_weights(state, embedded, source, token_mask)
         if caching:
             keep_in_cache(self, "state", state, "batch")
-        if self.is_mutable_collection(MAPS) and not self.is_initializing():
-            self.sow(MAPS, "weights", weights[:, None], init_fn=lambda: None, reduce_fn=lambda _, new: new)
         return states, contexts
 
     @nn.nowrap
@@ -91,8 +86,7 @@ class BahdanauDecoder(AttendingDecoder):
     Parameters: `input` [M G D], `keys`, `steps` (`cell`, `alignment`, `context` [C G D]).
     """
 
-    @nn.nowrap
-    def read(
+    def states_and_weights(
         self,
         state: Float[Array, "B N D"],
         embedded: Float[Array, "B L M"],
@@ -131,8 +125,7 @@ class LuongDecoder(AttendingDecoder):
     Parameters: `recurrent` (`input` [M G D], `steps/cell`), `keys`, `alignment`.
     """
 
-    @nn.nowrap
-    def read(
+    def states_and_weights(
         self,
         state: Float[Array, "B N D"],
         embedded: Float[Array, "B L M"],

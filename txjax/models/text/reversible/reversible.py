@@ -21,7 +21,7 @@ class Reversible(PreNorm):
         """From the pair of streams, each [B L D], to the next."""
         assert self.mixer and self.mlp and self.norm
         a, b = x
-        a = a + self.mixer(self.norm.clone(parent=self, name=f"norm_{self.mixer.name}")(b), context)
+        a = a + self.mixer(self.norm.clone(parent=self, name=f"norm_{self.mixer.branch_name}")(b), context)
         b = b + self.mlp(self.norm.clone(parent=self, name="norm_mlp")(a), context)
         return a, b
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, select_inputs
+from txjax.interop.huggingface.family import Family, Inputs, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import (
     SAME,
@@ -91,7 +91,7 @@ class DETR(Family):
             **size_entries(model),
             "position_embedding_type": "sine" if isinstance(model.map_positions, SineMap) else "learned",
             "dropout": model.dropout,
-            "attention_dropout": model.only_attention.dropout,
+            "attention_dropout": only_attention(model).dropout,
             **labels(model.head.classes),
         }
 

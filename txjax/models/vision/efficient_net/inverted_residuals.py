@@ -6,9 +6,9 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.layer_context import LayerContext
+from txjax.nn.attention.mixer import GridMixer
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.downsampling import Downsampling
-from txjax.nn.conv.grid_mixers import GridMixer
 from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
+from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import TOKEN, Flat, Names, Rule, linear, norm
 from txjax.interop.huggingface.shared import patches
@@ -86,7 +86,7 @@ class MAE(Family):
             *linear("decoder.decoder_embed", "decoder/embed"),
             Rule("decoder.mask_token", ("decoder/mask_token",), TOKEN),
             *patches.table(model, _TABLE, "decoder/positions/table/embedding"),
-            *patches.layer("decoder.decoder_layers.{}", "decoder/layers/block", model.only_attention),
+            *patches.layer("decoder.decoder_layers.{}", "decoder/layers/block", only_attention(model)),
             *norm("decoder.decoder_norm", "decoder/norm_final"),
             *linear("decoder.decoder_pred", "decoder/out"),
         ]

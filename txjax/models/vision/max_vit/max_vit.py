@@ -71,7 +71,7 @@ class MaxViTStage(StageLayers, kw_only=True):
     """
 
     conv: MBConv
-    grid_attention: Mixer
+    grid_attention: GridAttention
 
     def layers(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B L D"]:
         x, context = self.begin(x, inputs)
@@ -128,7 +128,7 @@ class MaxViT(Hierarchical, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=MaxViTStem)
     downsample: Downsampling = dataclasses.field(default_factory=MBConv)
     mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=WindowAttention)
-    grid_attention: Mixer = dataclasses.field(default_factory=GridAttention)
+    grid_attention: GridAttention = dataclasses.field(default_factory=GridAttention)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
     batch_norm: BatchNorm = dataclasses.field(default_factory=lambda: BatchNorm(momentum=0.99, eps=1e-3))
     mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="gelu_tanh"))

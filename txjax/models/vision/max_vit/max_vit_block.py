@@ -7,8 +7,8 @@ from jaxtyping import Array, Float
 
 from txjax.models.vision.max_vit.mb_conv import MBConv
 from txjax.nn.attention.layer_context import LayerContext
-from txjax.nn.attention.mixer import Mixer
 from txjax.nn.attention.prompted_grid import on_patches
+from txjax.nn.attention.window_attention import GridAttention
 from txjax.nn.layers.mlp import MLP
 from txjax.nn.stack.block import Layer
 from txjax.nn.stack.residual_units import PreNorm
@@ -27,7 +27,7 @@ class MaxViTBlock(PreNorm):
 
     final_norm: ClassVar[bool] = False
     conv: MBConv | None = None
-    grid_attention: Mixer | None = None
+    grid_attention: GridAttention | None = None
     grid_mlp: MLP | None = None
 
     @property

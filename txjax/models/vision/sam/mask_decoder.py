@@ -139,5 +139,4 @@ class MaskDecoder(SubTransformer, kw_only=True):
     def reader(self) -> PostNormAttention:
         """A block that reads the other stream."""
         fields = {name: getattr(self.half(), name) for name in SHARED}
-        mixer = fields["cross"].clone(name=CrossAttention.branch_name)
-        return PostNormAttention(**fields | {"mixer": mixer, "cross": None})
+        return PostNormAttention(**fields | {"mixer": fields["cross"], "cross": None})

@@ -18,14 +18,14 @@ class FirstTokens(PostNorm):
 
     @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, tuple[Layer, LayerContext]]:
-        assert self.mixer and self.mixer.name
+        assert self.mixer
         alone = dataclasses.replace(context, added=None)
-        return super().layers(context) | {self.mixer.name: (self.mixer, alone)}
+        return super().layers(context) | {self.mixer.branch_name: (self.mixer, alone)}
 
     @nn.nowrap
     def leave(self, name: str, x: Stream, y: Stream, norm: Normalise) -> Stream:
         assert self.mixer
-        return norm(y) if name == self.mixer.name else super().leave(name, x, y, norm)
+        return norm(y) if name == self.mixer.branch_name else super().leave(name, x, y, norm)
 
 
 class TwoWay(Block):

@@ -1,0 +1,109 @@
+"""Recordings with a class."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from txjax.data.audio.audio_data import AudioData
+from txjax.data.audio.audio_source import AudioSource
+from txjax.data.audio.waveform_mixing import WaveformMixup
+from txjax.data.dataset import Example, Source, describing_field
+from txjax.data.tfds import records
+from txjax.data.tfds.computed_labels import ComputedLabel
+from txjax.data.tfds.feature_values import read_values
+from txjax.types import UserError, config_field, spec
+
+
+@dataclasses.dataclass
+class LabelledAudio(AudioData):
+    """Recordings with a class label.
+
+    An example: audio float32 [T] and audio_length int32 [], see `AudioData`; label int32 []; weights float32 [], 1, or
+    0 if the set has no label (-1) or the recording is left out. With `mix` also other_label int32 [] and mix
+    float32 [], the share of `label`.
+
+    Attributes:
+      classes: the number of classes. If None, the set's.
+      label_feature: the name of the set's label feature.
+      label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
+      mix: mixes a second example into the recording, for training only. If None, recordings are not mixed.
+      too_long: as in `AudioData`, or "cut" (a recording loses its last samples, with a count in the log).
+    """
+
+    classes: int | None = config_field(None, at_least=1)
+    label_feature: str = describing_field("label")
+    label: ComputedLabel | None = describing_field(None)
+    mix: WaveformMixup | None = None
+    too_long: str = config_field("refuse", choices=("cut", "drop", "refuse"))
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}
+        return super().spec() | {"label": spec((), "int32")} | mixed
+
+    def check(self) -> None:
+        super().check()
+        if self.classes not in (None, classes := len(self.class_names())):
+            raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
+
+    def fill_from_set(self) -> None:
+        if self.classes is None:
+            self.classes = len(self.class_names())
+
+    def class_names(self) -> tuple[str, ...]:
+        features = records.features(self.name, self.data_dir)
+        if self.label is not None:
+            return self.label.class_names(features)
+        return tuple(records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",)).names)
+
+    def open(self) -> Source:
+        self.check()
+        return LabelledAudioSource(self)
+
+
+class LabelledAudioSource(AudioSource):
+    """The labelled recordings of a split, by index."""
+
+    def __init__(self, data: LabelledAudio):
+        super().__init__(data)
+        self._labelled = data
+        feature = data.label_feature if data.label is None else data.label.feature
+        label_of = int if data.label is None else data.label.function(records.features(data.name, data.data_dir))
+        values = read_values(data.where, feature)
+        self._labels = np.array([self._label(label_of, values, number) for number in self.kept.tolist()], np.int32)
+        classes = len(data.class_names())
+        wrong = np.flatnonzero((self._labels < -1) | (self._labels >= classes))
+        if len(wrong):
+            number = int(self.kept[wrong[0]])
+            expected = f"labels from 0 to {classes - 1} in {data.name}, or -1 for none"
+            got = f"{self._labels[wrong[0]]} in {self._recordings.place(number)}"
+            raise UserError("data.label_feature", expected, got)
+        self.fingerprint = self.fingerprint_of(self.fingerprint, self._labels.tobytes().hex())
+
+    def _label(self, label_of: Callable[[Any], int], values: list[Any], number: int) -> int:
+        """The class of a record. Raises UserError, naming the record, if its value stands for no class."""
+        try:
+            return label_of(values[number])
+        except UserError as error:
+            raise error.with_hint(f"in {self._recordings.place(number)}") from None
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        samples, label, mix = self.waveform(self.plan(index, rng)), self._labels[index], self._labelled.mix
+        if samples is None:
+            return self.empty()
+        if mix is None:
+            weight = np.array(label >= 0, np.float32)
+            return self.audio_keys(samples) | {"label": np.asarray(label), "weights": weight}
+        number = int(rng.integers(len(self)))
+        other, other_label = self.waveform(self.plan(number, rng)), self._labels[number]
+        if other is None:
+            return self.empty()
+        mixed, share = mix(samples, other, rng)
+        return self.audio_keys(mixed) | {
+            "label": np.asarray(label),
+            "other_label": np.asarray(other_label),
+            "mix": np.array(share, np.float32),
+            "weights": np.array(label >= 0 and other_label >= 0, np.float32),
+        }

@@ -1,0 +1,78 @@
+"""How the model of a run writes what it hears: by a search of CTC, or as a decoder, token by token."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from txjax.data import Dataset
+from txjax.decoding import CTCSearch, Ngram, Search, generator_for
+from txjax.decoding.generator import TEXT
+from txjax.eval.evaluator import Context, outline
+from txjax.objectives import model_inputs
+from txjax.sharding import constrain
+from txjax.types import Batch, PyTree, UserError
+
+Transcribe = Callable[[PyTree, Batch], tuple[Int[Array, "B U"], Int[Array, "B"]]]
+
+
+def ctc_transcriber(context: Context, search: CTCSearch) -> Transcribe:
+    """The symbols of the best text of each example, and their number, by a search of CTC.
+
+    The first argument of the function is (variables, table): the table of the n-gram, or None.
+    """
+    model, objective = context.model, context.objective
+
+    def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
+        variables, table = state
+        inputs = objective.inputs(model, batch)
+        logits = model.apply(variables, **inputs, train=False)
+        frames = model.output_length(inputs["features_length"])
+        texts = search(logits, frames, objective.blank, table)  # type: ignore[attr-defined]
+        return texts.symbols[:, 0], texts.lengths[:, 0]
+
+    return transcribe
+
+
+def decoder_transcriber(context: Context, search: Search, data: Any) -> Transcribe:
+    """The tokens that a decoder writes for each example, without the end token, and their number.
+
+    The first argument of the function is (variables, None).
+    """
+    model, first = context.model, data.tokenizer.roles().beginning
+
+    def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
+        variables, _ = state
+        others = {key: x for key, x in model_inputs(model, batch).items() if key not in TEXT}
+        prompts = constrain(jnp.full((len(batch["id"]), 1), first, jnp.int32), "batch", "length")
+        inputs = {"tokens": prompts, **others}
+        generator = generator_for(model, variables, inputs, data.length)
+        key = jax.random.fold_in(jax.random.key(context.seed), batch["id"][0])
+        tokens = search(generator, variables, inputs, data.length - 1, key)
+        return tokens, (search.ends(tokens).cumsum(1) == 0).sum(1)
+
+    return transcribe
+
+
+def count_ngram(ngram: Ngram, context: Context, data: Any) -> np.ndarray:
+    """The table of an n-gram, counted from the transcripts of the run's training data.
+
+    Raises:
+      UserError: they can't be had without the recordings.
+    """
+    transcripts = getattr(context.train.open(), "transcripts", None)
+    if transcripts is None:
+        kind = type(context.train).__name__
+        raise UserError("config.data", "data whose transcripts can be read alone, for an n-gram", kind)
+    texts = [data.tokenizer.encode(text) for text in transcripts()]
+    return ngram.table(texts, count_symbols(context.model, context.objective, data))
+
+
+def count_symbols(model: Any, objective: Any, data: Dataset) -> int:
+    """The classes of a model that may be symbols: all up to the last one that isn't the blank."""
+    output, _ = outline(model, objective, data)
+    classes = output.shape[-1]
+    return classes - (objective.blank % classes == classes - 1)
