@@ -74,11 +74,10 @@ class Classification(SingleOutput):
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         super().check_output(model, output, batch)
-        targets = self._targets(batch)
-        if targets.ndim == 2 and targets.shape != output.shape:
-            raise UserError(
-                "config.model.head.classes", f"{targets.shape[1]}, the `labels` of config.data", output.shape[1]
-            )
+        labels = batch.get("labels") if "labels" in self.loss.label_keys else None
+        if labels is not None and labels.shape != output.shape:
+            expected = f"{labels.shape[1]}, the classes of `labels` in config.data"
+            raise UserError("config.model.head.classes", expected, output.shape[1])
 
     def masked_inputs(self, model: Any, batch: Batch, key: jax.Array, train: bool) -> dict[str, Any]:
         return mask_features(self.augment, self.inputs(model, batch), batch, key, train)
