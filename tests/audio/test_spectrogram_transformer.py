@@ -9,14 +9,20 @@ import pytest
 
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, Learned, MeanPrefix, MeanTokens, NormedPool, overlapping_patches
+from txjax.nn import Classes, FirstToken, Grid, Learned, MeanPrefix, MeanTokens, NormedPool, overlapping_patches
 from txjax.nn.audio.front_ends import audio_spectrogram
+from txjax.nn.audio.spec_augment import AxisMasks, Constant, SpecAugment
 from txjax.nn.stack.captures import LAYER_INPUTS, layer_inputs
+from txjax.objectives import Classification
+from txjax.objectives.masked_features import mask_features
+from txjax.report.inspection.examples import Example, shown_features
+from txjax.report.inspection.findings import findings
+from txjax.report.inspection.inspect_page import pictures_of
 from txjax.transfer import CutOrStretch, From, SummedChannels
 from txjax.transfer.match import Source, match, stored_variables
 from txjax.types import UserError, flat_paths
 
-from helpers.arrays import numbers, shapes, variables
+from helpers.arrays import numbers, on_jax, shapes, variables
 
 HEAD = Classes(3, NormedPool(MeanPrefix(), name="norm_head"))
 FEATURES = numbers(2, 15, 9)
@@ -139,3 +145,40 @@ def test_all_but_the_head_starts_from_a_vit() -> None:
     middle = table[1:].reshape(5, 5, 8)[1:3, :4].reshape(8, 8)  # 5 // 2 - 4 // 2 = 0
     expected = np.concatenate([table[[0, 0]], middle])
     np.testing.assert_array_equal(rows["positions/table/embedding"].resize(jnp.asarray(table)), expected)
+
+
+def test_features_are_masked_in_training_alone() -> None:
+    augment = SpecAugment(frequency=AxisMasks(count=1, width=6), time=AxisMasks(count=1, width=9), fill=Constant(0.0))
+    batch = {
+        "id": jnp.asarray([3, 4], jnp.int32),
+        "features": jnp.asarray(FEATURES),
+        "features_length": jnp.asarray([15, 8], jnp.int32),
+        "label": jnp.asarray([0, 2], jnp.int32),
+        "weights": jnp.ones(2),
+    }
+    params, key = variables(model(), FEATURES), jax.random.key(1)
+
+    def loss(objective: Classification, batch: Any, train: bool) -> jax.Array:
+        return objective(model(), params, batch, key, train).losses["classification"].value
+
+    masked = batch | mask_features(augment, {k: batch[k] for k in ("features", "features_length")}, batch, key, True)
+    assert (masked["features"] == 0).any()
+    plain, augmented = Classification(), Classification(augment=augment)
+    np.testing.assert_allclose(loss(augmented, batch, True), loss(plain, masked, True), rtol=1e-6)
+    np.testing.assert_array_equal(loss(augmented, batch, False), loss(plain, batch, False))
+
+
+@pytest.mark.slow
+def test_an_inspection_has_the_grid_of_frequencies_and_times() -> None:
+    inputs = {"features": FEATURES[:1], "features_length": np.asarray([15], np.int32)}
+    params = on_jax(variables(model(), FEATURES))
+    (example,) = (Example("an example", inputs, shown_features(inputs), {}),)
+    seen = findings(model(), params, [example])
+    (attention,) = seen.inspections[0].attentions.values()
+    assert attention.keys.name == "features" and attention.keys.grid == Grid(2, 4, 2)
+    (kept,) = seen.inspections[0].kept.values()
+    assert kept.weights.shape == (1, 1, 2, 10) and kept.distance is not None and kept.rollout is not None
+    assert seen.method == "Grad-CAM before the last layer"
+    pictures = pictures_of(seen, model(), params["params"], None)
+    names = {"overview", "attention_0_attention", "distance", "positions", "filters"}
+    assert names == {picture.name for picture in pictures}
