@@ -106,6 +106,7 @@ class Regression(SingleOutput):
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         numbers, aux = self.call(model, variables, batch, key, train)
-        error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
+        error = numbers[:, 0].astype(jnp.float32) - batch["value"]
+        weights = batch["weights"]
         losses = {"regression": Mean.of(jnp.square(error), weights)}
         return aux.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})

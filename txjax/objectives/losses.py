@@ -83,7 +83,8 @@ class CrossEntropy:
             first = values(logits, targets)
             return first if other is None else share * first + (1 - share) * values(logits, other)
 
-        log_z, chosen = jax.nn.logsumexp(logits, axis=-1), mix(_target_logits)
+        log_z = jax.nn.logsumexp(logits, axis=-1)
+        chosen = mix(_target_logits)
         parts = {name: log_z - chosen, "accuracy": mix(correct)}
         if train and is_on(self.label_smoothing):
             parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))

@@ -75,7 +75,9 @@ class Bicubic(ResizeAxis):
     method: ClassVar[str] = "cubic"
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
-        before, after, skipped = self._there.grid(len(table)), self._here.grid(rows), self._there.prefix
+        before = self._there.grid(len(table))
+        after = self._here.grid(rows)
+        skipped = self._there.prefix
         copies = [table[skipped - 1 : skipped]] * (self.prefix - skipped)
         patches = self.resize_grid(table[skipped:].reshape(*before, -1), after).reshape(-1, table.shape[1])
         return jnp.concatenate([table[: min(self.prefix, skipped)], *copies, patches.astype(table.dtype)])
@@ -91,7 +93,8 @@ class Bicubic(ResizeAxis):
         self._there.check(there, self.axis, "columns_there")
 
     def keeps(self, rows: int, there: int) -> bool:
-        here, origin = self._here, self._there
+        here = self._here
+        origin = self._there
         return rows == there and here.prefix == origin.prefix and here.grid(rows) == origin.grid(there)
 
     @property

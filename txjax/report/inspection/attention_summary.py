@@ -104,7 +104,8 @@ def _attention_of(
         grid = _grid_of_windows(windows, *inputs["image"].shape[1:3])
         both = Sequence("image", grid.rows * grid.columns, grid)
         return Attended(path, layers, heads, both, both, windows=True)
-    pair, parts = "source_tokens" in inputs, path.split("/")
+    pair = "source_tokens" in inputs
+    parts = path.split("/")
     queries = _sequence(inputs, length, "source_tokens" if pair and parts[0] == "encoder" else "tokens", spectrogram)
     across = pair and parts[-1] in ("cross", "decoder")
     keys = _sequence(inputs, source, "source_tokens" if across else queries.name, spectrogram)
@@ -122,7 +123,8 @@ def _spectrogram_grid(model: Any, inputs: Mapping[str, Any]) -> Grid | None:
 
 def _grid_of_windows(windows: Int[np.ndarray, "layers W S"], height: int, width: int) -> Grid:
     """The grid whose windows they are: the second row of a window is one row of the grid further."""
-    tokens, side = int(windows.max()) + 1, math.isqrt(windows.shape[2])
+    tokens = int(windows.max()) + 1
+    side = math.isqrt(windows.shape[2])
     if side == 1:
         return grid_of(tokens, height, width, most=0) or Grid(1, tokens)
     columns = int(windows[0, 0, side] - windows[0, 0, 0])
@@ -160,7 +162,8 @@ def summary(
     reads = [attended.queries.name for attended in known.values()]  # rollout: one attention, to the sequence itself
     kept = {}
     for path, (layers, heads) in chosen.items():
-        maps, attention = sown[path], known[path]
+        maps = sown[path]
+        attention = known[path]
         part = maps.weights[jnp.asarray(layers, jnp.int32)][:, :, jnp.asarray(heads, jnp.int32)]
         if attention.keys.grid is not None:
             inside = None if maps.windows is None else maps.windows[jnp.asarray(layers, jnp.int32)]

@@ -47,7 +47,8 @@ class Example:
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
-        ids, tokenizer = self.inputs[name][row][self.token_indices(name, row, most)], self.tokenizers.get(name)
+        ids = self.inputs[name][row][self.token_indices(name, row, most)]
+        tokenizer = self.tokenizers.get(name)
         return [str(int(i)) if tokenizer is None else word(tokenizer, int(i)) for i in ids]
 
 
@@ -80,7 +81,8 @@ def part_named(experiment: Experiment, name: str | None) -> tuple[Any, Objective
 def examples_of(model: Any, objective: Objective, data: Dataset, field: str, count: int) -> Iterator[Example]:
     """The first examples of a data set, as an evaluation reads them."""
     limits = Limits.of(field, model, objective.required_keys)
-    names, tokenizers = data.class_names(), tokenizers_of(data)
+    names = data.class_names()
+    tokenizers = tokenizers_of(data)
     batches = eval_batches(data.open(), batch_size=1, limits=limits, threads=1, prefetch=1)
     try:
         for batch in itertools.islice(batches, count):

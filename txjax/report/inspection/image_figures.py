@@ -38,7 +38,8 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
             row, column = (int(part * count) for part, count in zip(query, queries[:2], strict=True))
             axes.add_patch(Rectangle((column * wide, row * high), wide, high, fill=False, ec=FRAME, lw=1.5))
 
-    rows, columns = [f"layer {i}" for i in layers], ["image", *(f"head {i}" for i in heads)]
+    rows = [f"layer {i}" for i in layers]
+    columns = ["image", *(f"head {i}" for i in heads)]
     of = "all tokens of the text, in the mean"
     if queries is not None:
         of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
@@ -96,7 +97,8 @@ def overview(
 
 def rolled_out(inspection: Inspection, path: str) -> np.ndarray:
     """The rollout to the class token, or without one in the mean over the patches, as [rows columns]."""
-    grid, through = inspection.attentions[path].keys.grid, inspection.kept[path].rollout
+    grid = inspection.attentions[path].keys.grid
+    through = inspection.kept[path].rollout
     assert grid is not None and through is not None
     whole = np.asarray(through[0])
     return patches(whole[0] if grid.prefix else whole.mean(0), grid)

@@ -84,11 +84,13 @@ _METHODS = {
 def _maps(findings: Findings) -> Iterator[Picture]:
     for number, inspection in enumerate(findings.inspections[:SHOWN]):
         for path in inspection.kept:
-            attention, name = inspection.attentions[path], f"attention_{number}_{_file(path)}"
+            attention = inspection.attentions[path]
+            name = f"attention_{number}_{_file(path)}"
             if attention.between_texts:
                 rows = inspection.kept[path].weights.shape[1]
                 for row in range(rows):
-                    more, args = f"_{row}" if rows > 1 else "", (inspection, path, findings.chosen[path], row)
+                    more = f"_{row}" if rows > 1 else ""
+                    args = (inspection, path, findings.chosen[path], row)
                     caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
                     yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
                     yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
@@ -106,7 +108,8 @@ def _distances(findings: Findings) -> Iterator[Picture]:
     for path, rows in findings.distances().items():
         by_name.setdefault(findings.inspections[0].attentions[path].queries.name, {})[path] = rows
     for name, distances in by_name.items():
-        unit, image = "tokens", findings.inspections[0].example.image
+        unit = "tokens"
+        image = findings.inspections[0].example.image
         if name == "image" and image is not None:
             unit = "pixels"
             grids = {path: findings.inspections[0].attentions[path].queries.grid for path in distances}
@@ -125,7 +128,8 @@ def _columns(grid: Grid | None) -> int:
 
 def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
     inspection = findings.inspections[0]
-    inputs, image = inspection.example.inputs, inspection.example.image
+    inputs = inspection.example.inputs
+    image = inspection.example.image
     lengths, grids = _lengths(inspection)
     name = next((name for name in ("image", "features") if name in lengths), "tokens")
     length = lengths.get(name, inputs[name].shape[1] if name in inputs and name == "tokens" else 0)
