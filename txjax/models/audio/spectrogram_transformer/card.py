@@ -53,7 +53,7 @@ CARD = Card(
             model=SpectrogramTransformer(patch=4, stride=3, width=8, depth=2, heads=2),
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",
-            config="configs/audio/ast_digits.py",
+            config="configs/audio/ast_audioset.py",
         ),
     ),
     presets=(
