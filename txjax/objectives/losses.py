@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,8 @@ class CrossEntropy:
       chunk: positions of each row whose logits are computed at a time, so that a large vocabulary's are never
         all in memory; the backward pass recomputes them. If None, all at once.
     """
+
+    label_keys: ClassVar[str] = "label"  # where a batch has the classes of examples
 
     label_smoothing: float = config_field(0.0, at_least=0, below=1, traced=True, off=0)
     z_loss: float = config_field(0.0, at_least=0, traced=True, off=0)

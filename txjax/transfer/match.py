@@ -164,7 +164,7 @@ def _resizes(
                 ways[name].check(rows, count)
             except UserError as error:
                 raise error.with_path(f"{source.field}.resize", "resize") from None
-        if rows != count and name in ways:
+        if name in ways and not ways[name].keeps(rows, count):
             resizes.append((number, ways[name]))
         elif rows != count:
             same = False

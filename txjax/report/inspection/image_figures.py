@@ -32,7 +32,7 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        over_image(axes, image, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
+        _draw_example(axes, inspection, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
         if query is not None and queries is not None:
             high, wide = (side / count for side, count in zip(image.shape, queries[:2], strict=False))
             row, column = (int(part * count) for part, count in zip(query, queries[:2], strict=True))
@@ -45,6 +45,14 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
         of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
     title = f"{inspection.example.title}: attention of {of}"
     return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
+
+
+def _draw_example(axes: Axes, inspection: Inspection, heat: np.ndarray | None, low: float = 0.0) -> None:
+    """The picture of an example, with a map over it; of a spectrogram the lowest frequency is at the bottom."""
+    assert inspection.example.image is not None
+    over_image(axes, inspection.example.image, heat, low)
+    if "features" in inspection.example.inputs:
+        axes.invert_yaxis()
 
 
 def overview(
@@ -67,14 +75,12 @@ def overview(
         columns.append(title)
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        image = inspections[j].example.image
         heat = None
-        assert image is not None
         if rows[i] == "rollout":
             heat = rolled_out(inspections[j], str(rollouts))
         elif i and (activation := inspections[j].activation) is not None:
             heat = np.asarray(activation.maps[0])
-        over_image(axes, image, heat, 0.0 if heat is None else float(heat.min()))
+        _draw_example(axes, inspections[j], heat, 0.0 if heat is None else float(heat.min()))
 
     return panels(
         rows,

@@ -114,6 +114,8 @@ def _distances(findings: Findings) -> Iterator[Picture]:
             unit = "pixels"
             grids = {path: findings.inspections[0].attentions[path].queries.grid for path in distances}
             distances = {path: rows * image.shape[1] / _columns(grids[path]) for path, rows in distances.items()}
+        elif name == "features":
+            unit = "distances of neighbouring patches"
         caption = f"How far heads look, over {len(findings.inspections)} examples (Dosovitskiy et al. 2021, figure 7)."
         more = "" if len(by_name) == 1 else f"_{name}"
         yield Picture(f"distance{more}", "Attention distance", caption, distance_picture(distances, unit))
@@ -129,8 +131,8 @@ def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture
     inputs = inspection.example.inputs
     image = inspection.example.image
     lengths, grids = _lengths(inspection)
-    name = "image" if image is not None else "tokens"
-    length = lengths.get(name, inputs[name].shape[1] if name in inputs and name != "image" else 0)
+    name = next((name for name in ("image", "features") if name in lengths), "tokens")
+    length = lengths.get(name, inputs[name].shape[1] if name in inputs and name == "tokens" else 0)
     if length:
         vectors = position_vectors(model, params, length, grids.get(name), lengths)
         for path, table in vectors.items():
@@ -143,7 +145,7 @@ def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture
             caption += "(blue) to 1 (red)." + (" Each panel is one patch with all patches." if grid else "")
             picture = similarity_picture(cosines, grid, path)
             yield Picture(_file(path), "Position embeddings", caption, picture)
-    filters = None if image is None else first_filters(params, inputs["image"].shape[-1])
+    filters = None if image is None else first_filters(params, inputs["image"].shape[-1] if "image" in inputs else 1)
     if filters is not None:
         path, kernels = filters
         yield _filters(path, kernels)
