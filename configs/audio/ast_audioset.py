@@ -31,7 +31,7 @@ from txjax.optim import EMA, AdamW, StepDecay
 from txjax.transfer import CutOrStretch, From, SummedChannels
 
 VARIANTS = ("speech-commands",)
-PLANS = (("ast-audioset", "audioset", "v5e:2x2", ("mesh.data=4",)),)
+PLANS = (("ast-audioset", "", "v5e:2x2", ("mesh.data=4",)),)
 
 
 def get_config(variant: str = "audioset") -> Experiment:

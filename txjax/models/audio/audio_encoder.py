@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import Encoded, Head, Mask, StackInputs, set_model_fields
+from txjax.nn.audio.framing import Count
 from txjax.nn.audio.subsampling import ImageSubsampling, Subsampling, frame_mask
 from txjax.nn.layers.linear import scale
 from txjax.types import Batch, config_field
@@ -46,7 +47,7 @@ class AudioEncoder(Transformer, kw_only=True):
         return super().inputs(with_features(self.front_end, batch))
 
     @nn.nowrap
-    def output_length(self, length: Int[Array, "B"]) -> Int[Array, "B"]:
+    def output_length(self, length: Count) -> Count:
         """The number of tokens of so many frames."""
         return self.subsampling.length(length)
 

@@ -45,7 +45,7 @@ class FixedSamples(Extent):
     size: int = config_field(480_000, at_least=1)
 
     def frames(self, length: Count, count: Callable[[Count], Count], hop: int) -> Count:
-        return _at_most(-(-length // hop), int(count(self.size)))
+        return _at_most(-(-length // hop), int(count(self.size)))  # type: ignore[arg-type]
 
     def of_audio(
         self, audio: Float[Array, "B T"], length: Int[Array, "B"]

@@ -2,13 +2,14 @@
 
 import dataclasses
 import functools
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-Count = int | Int[Array, "*B"]
+Count = TypeVar("Count", int, jax.Array)
 
 
 @dataclasses.dataclass

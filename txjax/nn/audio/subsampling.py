@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.nn.audio.framing import Count
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
 from txjax.nn.parameters.init import KernelInit
@@ -26,6 +27,12 @@ def zero_padding(x: Float[Array, "B T *rest"], length: Int[Array, "B"] | None) -
     return jnp.where(mask.reshape(*mask.shape, *(1,) * (x.ndim - 2)), x, 0)
 
 
+def conv_count(size: Count, taps: int, stride: int, zeros: int = 0) -> Count:
+    """The number of outputs of a convolution of so many positions, with so many zeros on each side."""
+    count = (size + 2 * zeros - taps) // stride + 1
+    return count * (count > 0)
+
+
 class Subsampling(nn.Module):
     """Base of what makes tokens of frames of features.
 
@@ -41,7 +48,7 @@ class Subsampling(nn.Module):
     kernel_init: KernelInit | None = None
 
     @nn.nowrap
-    def length(self, frames: Int[Array, "*B"]) -> Int[Array, "*B"]:
+    def length(self, frames: Count) -> Count:
         """The number of tokens of so many frames."""
         raise NotImplementedError
 
@@ -77,15 +84,15 @@ class ImageSubsampling(Subsampling):
         return self.factor.bit_length() - 1
 
     @nn.nowrap
-    def length(self, frames: Int[Array, "*B"]) -> Int[Array, "*B"]:
+    def length(self, frames: Count) -> Count:
         for _ in range(self.steps):
             frames = self.halved(frames)
         return frames
 
     @nn.nowrap
-    def halved(self, size: Int[Array, "*B"]) -> Int[Array, "*B"]:
+    def halved(self, size: Count) -> Count:
         """The size of an image's side after one convolution."""
-        return jnp.maximum((size + 2 * self.zeros - 3) // 2 + 1, 0)
+        return conv_count(size, 3, 2, self.zeros)
 
     @nn.nowrap
     def conv(self, name: str, groups: int = 1) -> Callable[[jax.Array], jax.Array]:
@@ -111,9 +118,7 @@ class ImageSubsampling(Subsampling):
     def __call__(self, features: Float[Array, "B T C"], length: Int[Array, "B"] | None = None) -> Float[Array, "B L D"]:
         assert self.width and self.kernel_init
         x = zero_padding(features, length)[..., None]
-        with jax.ensure_compile_time_eval():
-            smallest = int(self.length(jnp.asarray(min(x.shape[1:3]))))
-        if smallest < 1:
+        if self.length(min(x.shape[1:3])) == 0:
             expected = f"at least {self.factor} frames and {self.factor} bins for config.model.subsampling"
             raise UserError("config.data", expected, f"features of {x.shape[1]} x {x.shape[2]}")
         for number in range(self.steps):

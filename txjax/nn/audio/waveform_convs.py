@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.audio.feature_norms import FeatureNorm, UtteranceNorm
-from txjax.nn.audio.subsampling import Subsampling, frame_mask
+from txjax.nn.audio.framing import Count
+from txjax.nn.audio.subsampling import Subsampling, conv_count, frame_mask
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
@@ -60,9 +60,9 @@ class WaveformConvs(Subsampling):
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
 
     @nn.nowrap
-    def length(self, frames: Int[Array, "*B"]) -> Int[Array, "*B"]:
+    def length(self, frames: Count) -> Count:
         for size, stride in zip(self.sizes, self.strides, strict=True):
-            frames = jnp.maximum((frames - size) // stride + 1, 0)
+            frames = conv_count(frames, size, stride)
         return frames
 
     @nn.nowrap

@@ -64,8 +64,7 @@ def encoded_frames(experiment: Experiment) -> int | None:
     if output_length is None:
         patches = grid(bins, frames)
         return int(patches.rows * patches.columns)
-    with jax.ensure_compile_time_eval():
-        return int(output_length(jnp.asarray(frames)))
+    return int(output_length(frames))
 
 
 def count_parameters(params: PyTree) -> tuple[int, int]:
