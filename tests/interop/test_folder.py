@@ -673,7 +673,7 @@ def test_heads_of_other_classes_are_left_out(folders, tmp_path, caplog):
     assert isinstance(model.head, Pooled)
     equal(variables["params"]["pooler"], original["params"]["pooler"])
     modules = "cls.predictions, cls.seq_relationship"
-    assert caplog.messages == [f"left out 7 tensors of modules that the class in config.json lacks: {modules}"]
+    assert caplog.messages == [f"left out 7 tensors that the class in config.json doesn't read: {modules}"]
     retensor(folder, lambda tensors: tensors.update({"bert.pooler.dense.scale": np.ones(1, np.float32)}))
     with pytest.raises(UserError, match=r"bert\.pooler\.dense\.scale: expected no such tensor.*1 too many"):
         huggingface.load(folder)  # of a module that the class has
@@ -685,7 +685,7 @@ def test_a_file_without_architectures_is_the_bare_model(folders, tmp_path, caplo
     assert huggingface.load(folder)[0].head is None
     assert caplog.messages == [
         "config.json: no architectures; it is read as a DistilBertModel",
-        "left out 5 tensors of modules that the class in config.json lacks: "
+        "left out 5 tensors that the class in config.json doesn't read: "
         "vocab_layer_norm, vocab_projector, vocab_transform",
     ]
 

@@ -72,7 +72,7 @@ def test_outputs_agree(published: Published, tmp_path, caplog) -> None:
         assert not lines
     else:
         modules, count = published.left_out
-        assert lines == [f"left out {count} tensors of modules that the class in config.json lacks: {modules}"]
+        assert lines == [f"left out {count} tensors that the class in config.json doesn't read: {modules}"]
     if not published.compared:
         return
     if published.reads:

@@ -51,9 +51,14 @@ def convolution(patch: int) -> TensorLayout:
     )
 
 
-def kernel() -> TensorLayout:
-    """The kernel [rows columns in out] of a convolution of images: [out in rows columns] there."""
-    return TensorLayout(lambda x: x.transpose(3, 2, 0, 1), lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape))
+def kernel(ones: int = 0) -> TensorLayout:
+    """The kernel [*size in out] of a convolution: [out in *size] there, with so many sizes of 1 after these."""
+
+    def theirs(x: np.ndarray) -> np.ndarray:
+        moved = np.moveaxis(x, (-1, -2), (0, 1))
+        return moved.reshape(*moved.shape, *(1,) * ones)
+
+    return TensorLayout(theirs, lambda x, shape: np.moveaxis(x, (0, 1), (-1, -2)).reshape(shape))
 
 
 SAME = TensorLayout(lambda x: x)
@@ -160,8 +165,9 @@ class Names(NamedTuple):
       untied: entries of config.json of a model in which these are tensors of their own; empty if there is none.
       buffers: a pattern of names that are no weights.
       renamed: prefixes of other versions, and the prefixes that replace them.
-      heads: modules that classes of the family have and others don't, such as poolers and heads. A file may have them
-        though its class doesn't: published checkpoints often keep what they were pretrained with.
+      heads: modules, or tensors by their whole names, that classes of the family have and others don't, such as poolers
+        and heads. A file may have them though its class doesn't: published checkpoints often keep what they were
+        pretrained with.
     """
 
     prefix: str = ""
@@ -201,7 +207,7 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 def module_of(name: str, modules: Collection[str]) -> str | None:
     """The outermost of these modules that a tensor is in, if it is in any."""
-    return min((module for module in modules if name.startswith(f"{module}.")), key=len, default=None)
+    return min((module for module in modules if f"{name}.".startswith(f"{module}.")), key=len, default=None)
 
 
 def gather(
@@ -239,7 +245,7 @@ def gather(
         raise UserError(unknown[0], "no such tensor in a model of this config.json", f"{len(unknown)} too many")
     if modules:
         names = ", ".join(dict.fromkeys(filter(None, modules.values())))
-        log.warning("left out %d tensors of modules that the class in config.json lacks: %s", len(modules), names)
+        log.warning("left out %d tensors that the class in config.json doesn't read: %s", len(modules), names)
     return flat
 
 

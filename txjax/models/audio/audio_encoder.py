@@ -10,14 +10,17 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import Encoded, Head, Mask, StackInputs, set_model_fields
-from txjax.nn.audio.subsampling import ImageSubsampling, Subsampling, frame_mask
-from txjax.types import Batch
+from txjax.nn.audio.subsampling import ImageSubsampling, Subsampling, frame_mask, zero_padding
+from txjax.nn.layers.linear import scale
+from txjax.types import Batch, config_field
 
 FrontEnd = Callable[[Float[Array, "B S"], Int[Array, "B"]], tuple[Float[Array, "B T C"], Int[Array, "B"]]]
 
 
 class AudioEncoder(Transformer, kw_only=True):
-    """An encoder of frames of features. Its tokens have one segment an example, and what is padded is never read.
+    """An encoder of frames of features. Its tokens have one segment an example.
+
+    What is padded is never read, so that an example's output is the same in every batch.
 
     Parameters: `stem`, `positions`, `layers`, `norm_final` and those of the head.
 
@@ -25,11 +28,17 @@ class AudioEncoder(Transformer, kw_only=True):
       front_end: from waveforms to frames of features, such as `LogMel()`. It is computed in the step, and has no
         parameters. If None, the batch must have `features`.
       subsampling: from frames to tokens.
+      scale_exponent: the tokens are multiplied by D^scale_exponent, of the parametrization's base if it has one. 0.5 is
+        the factor of embeddings of Vaswani et al. (2017, 3.4), which NeMo has here.
+      reads_padding: whether the layers see tokens of padding, at first zeros, as all others, but for the keys of
+        attention. Only for models of others that do: outputs then depend on the longest example of a batch.
       head: from the encoder's features to the output. If None, the output is `Encoded`.
     """
 
     front_end: FrontEnd | None = None
     subsampling: Subsampling = dataclasses.field(default_factory=ImageSubsampling)
+    scale_exponent: float = config_field(0.0, at_least=0, at_most=1)
+    reads_padding: bool = False
     head: Head | None = None
 
     @nn.nowrap
@@ -50,11 +59,14 @@ class AudioEncoder(Transformer, kw_only=True):
         subsampling = set_model_fields(self.subsampling, "config.model.subsampling", **fields)
         x = subsampling.clone(parent=self, name="stem")(features.astype(self.dtype), features_length)
         positions = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
-        segments = None
-        if features_length is not None:
-            segments = frame_mask(self.output_length(features_length), x.shape[1]).astype(jnp.int32)
-        x = self.positions.add(x, positions)
-        x = self.end(self.layers(x, StackInputs(positions, positions, Mask.within(segments), train)), train)
+        length = None if features_length is None else self.output_length(features_length)
+        segments = None if length is None else frame_mask(length, x.shape[1]).astype(jnp.int32)
+        mask = Mask.within(segments)
+        if self.reads_padding and length is not None:
+            x, mask = zero_padding(x, length), dataclasses.replace(mask, query_segments=jnp.ones_like(segments))
+        base_width = self.width / self.layer_scaling().width
+        x = self.positions.add(scale(x, base_width**self.scale_exponent), positions)
+        x = self.end(self.layers(x, StackInputs(positions, positions, mask, train)), train)
         return self.apply_head(Encoded(x, segments), self.head, train)
 
 

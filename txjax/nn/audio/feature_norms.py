@@ -23,17 +23,19 @@ class FeatureNorm:
 
 @dataclasses.dataclass
 class UtteranceNorm(FeatureNorm):
-    """Each bin less its mean over the utterance's frames, over its deviation and `epsilon`.
+    """Each bin less its mean over the utterance's frames, over sqrt(variance + variance_epsilon) + epsilon.
 
     A bin that doesn't vary, and a single frame, become 0.
 
     Attributes:
       correction: the variance is the sum of squares over frames - correction.
       epsilon: added to the deviation.
+      variance_epsilon: added to the variance.
     """
 
     correction: int = config_field(0, choices=(0, 1))
     epsilon: float = config_field(0.0, at_least=0)
+    variance_epsilon: float = config_field(0.0, at_least=0)
 
     def __call__(self, features: Float[Array, "B F M"], mask: Bool[Array, "B F"]) -> Float[Array, "B F M"]:
         frames = mask.sum(1).astype(features.dtype)[:, None, None]
@@ -42,7 +44,8 @@ class UtteranceNorm(FeatureNorm):
         shifted = jnp.where(kept, features - features[:, :1], 0)
         centred = jnp.where(kept, shifted - shifted.sum(1, keepdims=True) / jnp.maximum(frames, 1), 0)
         squares = jnp.square(centred).sum(1, keepdims=True)
-        deviation = jnp.sqrt(squares / jnp.maximum(frames - self.correction, 1)) + self.epsilon
+        variance = squares / jnp.maximum(frames - self.correction, 1)
+        deviation = jnp.sqrt(variance + self.variance_epsilon) + self.epsilon
         return centred / jnp.where(deviation > 0, deviation, 1)
 
 
