@@ -10,6 +10,7 @@ from txjax.models.audio.speech_transformer.window_encoder import WindowEncoder
 from txjax.models.layer_templates import LayerTemplates
 from txjax.nn import MLP, Attention, CrossAttention, LayerNorm, Learned, PostNorm, ScaledEmbed, Sinusoidal, Xavier
 from txjax.nn.audio import front_ends
+from txjax.nn.audio.differences import Differences
 from txjax.nn.audio.sequence_subsampling import GatedSubsampling, SequenceSubsampling
 from txjax.nn.audio.subsampling import ImageSubsampling
 
@@ -19,6 +20,9 @@ WHISPER_BIASES = ("query", "value", "out")
 
 def speech_transformer(*, encoder: Mapping[str, Any] | None = None, **fields: Any) -> SpeechTransformer:
     """The style of Dong et al. (2018): convolutions over time and frequency, post-norm layers, sines, ReLU.
+
+    Features are 80 log mels and their first and second differences, three planes of an image. The paper's optional
+    modules are `ImageSubsampling(channels=64, planes=3, modules=(PlanarAttention(), PlanarAttention()))`.
 
     Args:
       encoder: fields of the encoder that differ from the decoder's, or that it has alone.
@@ -32,8 +36,8 @@ def speech_transformer(*, encoder: Mapping[str, Any] | None = None, **fields: An
         block=PostNorm(),
         initial=Xavier(),
     )
-    own: dict[str, Any] = dict(subsampling=ImageSubsampling(channels=64))
-    return _with_encoder(AudioEncoder, own | dict(encoder or {}), style | fields)
+    encoder_style: dict[str, Any] = dict(front_end=Differences(), subsampling=ImageSubsampling(channels=64, planes=3))
+    return _with_encoder(AudioEncoder, encoder_style | dict(encoder or {}), style | fields)
 
 
 def speech2text(*, encoder: Mapping[str, Any] | None = None, **fields: Any) -> SpeechTransformer:
@@ -51,8 +55,10 @@ def speech2text(*, encoder: Mapping[str, Any] | None = None, **fields: Any) -> S
         mlp=MLP(activation="relu"),
         initial=Xavier(),
     )
-    own: dict[str, Any] = dict(front_end=front_ends.speech2text(), subsampling=GatedSubsampling(), scale_exponent=0.5)
-    return _with_encoder(AudioEncoder, own | dict(encoder or {}), style | fields)
+    encoder_style: dict[str, Any] = dict(
+        front_end=front_ends.speech2text(), subsampling=GatedSubsampling(), scale_exponent=0.5
+    )
+    return _with_encoder(AudioEncoder, encoder_style | dict(encoder or {}), style | fields)
 
 
 def whisper(*, encoder: Mapping[str, Any] | None = None, **fields: Any) -> SpeechTransformer:
@@ -67,17 +73,17 @@ def whisper(*, encoder: Mapping[str, Any] | None = None, **fields: Any) -> Speec
         mixer=Attention(biases=WHISPER_BIASES),
         cross=CrossAttention(biases=WHISPER_BIASES),
     )
-    own: dict[str, Any] = dict(
+    encoder_style: dict[str, Any] = dict(
         front_end=front_ends.whisper(),
         subsampling=SequenceSubsampling(),
         positions=Sinusoidal(layout="halves", endpoint=True),
     )
-    return _with_encoder(WindowEncoder, own | dict(encoder or {}), style | fields)
+    return _with_encoder(WindowEncoder, encoder_style | dict(encoder or {}), style | fields)
 
 
-def _with_encoder(kind: type[AudioEncoder], own: Mapping[str, Any], fields: Mapping[str, Any]) -> SpeechTransformer:
-    """A model whose encoder has the fields `own`, and else the sizes and parts of layers of `fields`."""
+def _with_encoder(kind: type[AudioEncoder], encoder: Mapping[str, Any], fields: Mapping[str, Any]) -> SpeechTransformer:
+    """A model whose encoder has these fields, and else the sizes and parts of layers of `fields`."""
     names = {field.name for field in dataclasses.fields(LayerTemplates)}
     templates = LayerTemplates(**{name: value for name, value in fields.items() if name in names}).parts()
     sizes = {name: fields[name] for name in _SIZES if name in fields}
-    return SpeechTransformer(**fields, encoder=kind(**sizes | templates | own))
+    return SpeechTransformer(**fields, encoder=kind(**sizes | templates | encoder))

@@ -32,11 +32,6 @@ class SpeechTransformer(ConditionalDecoder, kw_only=True):
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return super().inputs(with_features(self.encoder.front_end, batch))
 
-    @nn.nowrap
-    def output_length(self, length: Int[Array, "B"]) -> Int[Array, "B"]:
-        """The number of the encoder's tokens of so many frames."""
-        return self.encoder.output_length(length)
-
     @nn.compact
     def __call__(
         self,
