@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
     pytest.mark.claim(
         "Transfer",
-        "imported encoder-decoders, of audio too, write the reference's texts, greedy and by beams, with its scores (needs torch and "
-        "transformers)",
+        "imported encoder-decoders, of audio too, write the reference's texts, greedy and by beams, with its scores "
+        "(needs torch and transformers)",
     ),
 ]
 
