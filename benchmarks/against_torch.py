@@ -1,11 +1,11 @@
 """txjax against PyTorch on the same cores: whole updates of small models, in one run.
 
-    python benchmarks/against_torch.py [--models=gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr]
-        [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
+    python benchmarks/against_torch.py [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
+        [--models=gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer]
 
-Needs torch in the same environment (`pip install torch==2.13.0`). Every contender runs in its own process; in
-each round, each in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and
-ratios; for a contender that fails, its last line.
+Needs torch in the same environment (`pip install torch==2.13.0`), and transformers for the Conformer. Every contender
+runs in its own process; in each round, each in turn does the same number of updates (forward, backward, clipping,
+AdamW). Prints medians and ratios; for a contender that fails, its last line.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def work(contender: str, name: str, dtype: str) -> tuple[Callable[[], Any], dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr")
+    parser.add_argument("--models", default="gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     parser.add_argument("--rounds", type=int, default=9)

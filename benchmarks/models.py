@@ -9,6 +9,7 @@ import numpy as np
 from txjax.data import Bytes, Dataset, Detections, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import Model, Stage
+from txjax.models.audio.conformer import Conformer, ConformerBlock, ConvModule
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.deberta.deberta import deberta_v3
 from txjax.models.text.decoder.decoder import gpt, llama
@@ -31,6 +32,7 @@ from txjax.nn import (
     PatchEmbedding,
     ReplacedTokens,
 )
+from txjax.nn.audio.subsampling import SeparableSubsampling
 from txjax.objectives import (
     Classification,
     CrossEntropy,
@@ -42,6 +44,7 @@ from txjax.objectives import (
 )
 from txjax.optim import AdamW
 from txjax.train.state.state import batch_spec
+from txjax.types import spec
 
 SIZES: dict[str, dict[str, Any]] = {
     "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
@@ -64,6 +67,7 @@ SIZES: dict[str, dict[str, Any]] = {
         heads=4,
         batch=8,
     ),
+    "conformer": dict(frames=512, bins=80, kernel=31, classes=10, width=144, depth=4, heads=4, batch=8),
 }
 
 
@@ -83,6 +87,13 @@ def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
         image = size.pop("image")
         model = of_images(name, image, size, dtype)
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
+        return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
+    if name == "conformer":
+        data = Frames(**{field: size.pop(field) for field in ("frames", "bins", "classes")})
+        block = ConformerBlock(conv=ConvModule(kernel=size.pop("kernel")))
+        subsampling = SeparableSubsampling(factor=4, channels=size["width"])
+        head = Classes(data.classes, MeanTokens())
+        model = Conformer(**size, subsampling=subsampling, block=block, head=head, dtype=dtype)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
     if "source" in size:
@@ -154,6 +165,8 @@ def noise(
             return np.sort(rng.uniform(size=(*x.shape[:-1], 2, 2)), -2).reshape(x.shape).astype(x.dtype)
         if key == "box_labels":
             return rng.integers(-1, classes, x.shape, x.dtype)
+        if key == "features_length":
+            return np.full(x.shape, spec["features"].shape[-2], x.dtype)
         if key == "extent":
             return np.broadcast_to(np.array(spec["image"].shape[-3:-1], x.dtype), x.shape)
         if key in ("weights", "segments", "source_segments"):
@@ -173,6 +186,24 @@ def padded(pairs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, 
         ends = rng.integers(length // 2, length + 1, (*batch, 1))
         pairs = {key: x * (np.arange(length) < ends).astype(x.dtype) if key in keys else x for key, x in pairs.items()}
     return pairs
+
+
+@dataclasses.dataclass
+class Frames(Dataset):
+    """Features of audio with a class, of which there is the spec alone.
+
+    Attributes:
+      frames, bins: of the features.
+      classes: of the labels.
+    """
+
+    frames: int
+    bins: int
+    classes: int
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        features = {"features": spec((self.frames, self.bins), "float32"), "features_length": spec((), "int32")}
+        return {"id": spec((), "int32"), "weights": spec((), "float32"), "label": spec((), "int32")} | features
 
 
 @dataclasses.dataclass

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.claim(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bert", "electra", "deberta"])
+@pytest.mark.parametrize("kind", ["bert", "electra", "deberta", "conformer"])
 def test_both_sides_have_equally_many_parameters(kind, root, monkeypatch):
     torch = pytest.importorskip("torch", reason="txjax[parity]")
     monkeypatch.syspath_prepend(str(root / "benchmarks"))
@@ -20,7 +20,7 @@ def test_both_sides_have_equally_many_parameters(kind, root, monkeypatch):
     from models import SIZES, experiment, made_up
 
     run = experiment(kind, SIZES[kind], "float32")
-    ours = sum(x.size for x in jax.tree.leaves(shapes(run.model, made_up(run)["tokens"])["params"]))
+    ours = sum(x.size for x in jax.tree.leaves(shapes(run.model, **run.model.inputs(made_up(run)))["params"]))
     with torch.device("meta"):
         theirs = torch_models.KINDS[kind](**{name: x for name, x in SIZES[kind].items() if name != "batch"})
     assert ours == sum(p.numel() for p in theirs.parameters())

@@ -4,7 +4,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.transfer import Bicubic, Bilinear, Every, First, From, Linear1D, Words
+from txjax.transfer import (
+    Bicubic,
+    Bilinear,
+    CutOrStretch,
+    Every,
+    First,
+    From,
+    Linear1D,
+    SummedChannels,
+    Words,
+)
 from txjax.transfer.match import Row, Source, match, stored_variables
 from txjax.transfer.origin import origins
 from txjax.types import UserError
@@ -243,6 +253,39 @@ def test_bicubic_is_keys_kernel_on_the_grid(old, new):
     found = Bicubic(columns=new[1], columns_there=old[1])(jnp.asarray(table), 1 + new[0] * new[1])
     np.testing.assert_array_equal(found[0], table[0])
     np.testing.assert_allclose(found[1:], expected.reshape(-1, 6), atol=1e-5)
+
+
+def test_positions_of_a_vit_are_cut_or_stretched_for_a_spectrogram():
+    """5 x 4 patches after a class token become 2 x 7 after two tokens: cut from the middle, and linear over time."""
+    table = numbers(1 + 20, 6)
+    grid = table[1:].reshape(5, 4, 6)[1:3]  # 5 // 2 - 2 // 2 = 1
+    expected = np.einsum("bj,ijd->ibd", weights(tent, 4, 7), grid).reshape(14, 6)
+    way = CutOrStretch(prefix=2, prefix_there=1, columns=7, columns_there=4)
+    resized = way(jnp.asarray(table), 16)
+    np.testing.assert_array_equal(resized[:2], table[[0, 0]])
+    np.testing.assert_allclose(resized[2:], expected, atol=1e-6)
+    fewer = CutOrStretch(prefix=1, prefix_there=2, columns=2, columns_there=4)  # 1 x 2 of 3 x 4, from the middle
+    np.testing.assert_array_equal(fewer(jnp.asarray(table[:14]), 3), table[[0, 2 + 5, 2 + 6]])
+
+
+def test_grids_of_as_many_positions_may_differ():
+    """3 x 4 patches become 4 x 3; of the same grid, positions are loaded bit for bit."""
+    here = stored_variables(arrays(weights_params_table=(13, 2)))
+    axes = {"table": ("positions", "width")}
+    other, same = (From(resize=(CutOrStretch(columns=c, columns_there=4),)) for c in (3, 4))
+    assert actions(other, here, here, axes)["table"][0] == "resized"
+    assert actions(same, here, here, axes)["table"][0] == "loaded"
+
+
+def test_kernels_of_patches_are_summed_over_channels():
+    kernel = numbers(4 * 3, 5)
+    here, there = (stored_variables({"weights/params/k": ((n, 5), "float32")}) for n in (4, 12))
+    axes = {"k": ("pixels", "embed")}
+    (row,) = rows((From(resize=(SummedChannels(),)), there), here=here, axes=axes)
+    expected = np.stack([kernel[3 * pixel : 3 * pixel + 3].sum(0) for pixel in range(4)])
+    np.testing.assert_allclose(row.resize(jnp.asarray(kernel)), expected, rtol=1e-6)
+    with pytest.raises(UserError, match=r"init_from\[0\].resize: expected patches of 12 pixels .*got '4 numbers'"):
+        rows((From(resize=(SummedChannels(),)), here), here=there, axes=axes)
 
 
 def test_bilinear_is_linear_along_rows_and_columns():

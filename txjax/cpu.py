@@ -45,8 +45,10 @@ def keep_freed_memory() -> bool:
     wanted = {mmap_max: 0, trim_threshold: -1, arena_max: 1, top_pad: 2**28}
     if not all(set_option(name, value) == 1 for name, value in wanted.items()):
         return False
-    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    madvise.argtypes, free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], [ctypes.c_void_p]
+    malloc.restype = ctypes.c_void_p
+    malloc.argtypes = [ctypes.c_size_t]
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    free.argtypes = [ctypes.c_void_p]
     page = os.sysconf("SC_PAGE_SIZE")
     size = os.sysconf("SC_PHYS_PAGES") // 2 * page
     if block := malloc(size):

@@ -59,22 +59,26 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
     match eqn.primitive.name:
         case "dot_general":
             (contracted, _), _ = eqn.params["dimension_numbers"]
-            left, out = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
+            left = _shape(eqn.invars[0])
+            out = _shape(eqn.outvars[0])
             return _one(scope, 2 * math.prod(out) * math.prod(left[i] for i in contracted))
         case "ragged_dot_general":  # one matrix for each row; a gradient's rows are summed group by group
             numbers = eqn.params["ragged_dot_dimension_numbers"]
             (contracted, _), _ = numbers.dot_dimension_numbers
-            left, out = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
+            left = _shape(eqn.invars[0])
+            out = _shape(eqn.outvars[0])
             met = out if numbers.rhs_group_dimensions else out[1:]
             return _one(scope, 2 * math.prod(met) * math.prod(left[i] for i in contracted))
         case "conv_general_dilated":
             out_features = eqn.params["dimension_numbers"].rhs_spec[0]
-            kernel, out = _shape(eqn.invars[1]), _shape(eqn.outvars[0])
+            kernel = _shape(eqn.invars[1])
+            out = _shape(eqn.outvars[0])
             inserted = math.prod(eqn.params["lhs_dilation"])  # zeros between the inputs: the gradient of a stride
             return _one(scope, 2 * math.prod(out) * math.prod(kernel) // kernel[out_features] // inserted)
         case "fft":
             lengths = eqn.params["fft_lengths"]
-            size, transforms = math.prod(lengths), math.prod(_shape(eqn.invars[0])[: -len(lengths)])
+            size = math.prod(lengths)
+            transforms = math.prod(_shape(eqn.invars[0])[: -len(lengths)])
             passes = 5 if eqn.params["fft_type"] in (jax.lax.FftType.FFT, jax.lax.FftType.IFFT) else 2.5
             return _one(scope, round(transforms * passes * size * math.log2(size)))
         case "scan":

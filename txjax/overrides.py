@@ -59,7 +59,8 @@ def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
         set_field(tree, path, dataclasses.replace(slot, known=known).read(value))
         return tree
     indexed = re.sub(r"\.(\d+)(?=[.\[]|$)", r"[\1]", name)  # ml_collections reads groups[0], not groups.0
-    values, argv = flags.FlagValues(), ["txjax", indexed + equals + value]
+    values = flags.FlagValues()
+    argv = ["txjax", indexed + equals + value]
     config_flags.DEFINE_config_dataclass("config", tree, flag_values=values, sys_argv=argv)
     try:
         values(argv)
@@ -96,7 +97,8 @@ def _step(node: Any, name: str, where: str) -> Any:
 
 def _find(tree: Any, names: Sequence[str]) -> tuple[ConfigSlot, Any]:
     """The slot at these steps, and its parent (None if there are no steps)."""
-    slot, parent = ConfigSlot("config", type(tree), tree), None
+    slot = ConfigSlot("config", type(tree), tree)
+    parent = None
     for name in names:
         parent = slot.now
         node = _step(slot.now, name, slot.where)

@@ -87,7 +87,8 @@ class Scaling:
 
     def base_fans(self, fan_in: int, fan_out: int, role: Role) -> tuple[float, float]:
         """The fans of the base's kernel, from the fans of this model's."""
-        from_wide, to_wide = role in (Role.HIDDEN, Role.OUTPUT), role in (Role.HIDDEN, Role.INPUT)
+        from_wide = role in (Role.HIDDEN, Role.OUTPUT)
+        to_wide = role in (Role.HIDDEN, Role.INPUT)
         return fan_in / (self.width if from_wide else 1), fan_out / (self.width if to_wide else 1)
 
     def std(self, role: Role) -> float:
@@ -108,7 +109,8 @@ class Scaling:
 
     def factors(self, axes: Axes, rule: Rule) -> Factors:
         """The factors of a parameter in an optimizer with this rule."""
-        role, layer = role_of(axes), STACKED in axes
+        role = role_of(axes)
+        layer = STACKED in axes
         lr = self.width ** rule.lr.get(role, 0.0)
         gradient = 1.0 if role is Role.FIXED else self.width
         if layer:

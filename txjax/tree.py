@@ -97,7 +97,8 @@ def _unknown_attributes(path: str, node: Any) -> list[UserError]:
     """Errors of attributes that were set and are no fields, such as `model.widht = 64` in a config file."""
     if not is_component(node):
         return []
-    cls, fields = type(node), [field.name for field in config_fields(node)]
+    cls = type(node)
+    fields = [field.name for field in config_fields(node)]
     names = [name for name in vars(node) if not name.startswith("_") and not hasattr(cls, name)]
     unknown = [name for name in names if name not in cls.__dataclass_fields__]
     expected = f"a field of {cls.__name__}"
@@ -208,7 +209,8 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
 
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a value that was read fits a field of components, or of a tuple or dict of components."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    inner = typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, option) for option in inner)
     if origin is dict:
@@ -277,6 +279,7 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
 
 def diff(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """The differences of two JSON trees: (dotted path, value in a, value in b); `...` for a missing path."""
-    left, right = flatten(a), flatten(b)
+    left = flatten(a)
+    right = flatten(b)
     paths = [*left, *(p for p in right if p not in left)]
     return [(p, left.get(p, ...), right.get(p, ...)) for p in paths if left.get(p, ...) != right.get(p, ...)]

@@ -173,7 +173,8 @@ def near_misses(name: str, choices: Iterable[str]) -> list[str]:
 
 def is_word_of(name: str, choice: str) -> bool:
     """Whether a name is part of another one, or abbreviated: `learning_rate` in `peak_lr`, `bs` and `batch_size`."""
-    short, words = "".join(word[:1] for word in name.split("_")), choice.split("_")
+    short = "".join(word[:1] for word in name.split("_"))
+    words = choice.split("_")
     initials = "".join(word[:1] for word in words)
     return name in words or len(short) > 1 and short in words or len(name) > 1 and name == initials
 

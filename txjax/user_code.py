@@ -68,7 +68,8 @@ def refusal(field: str, expected: str, path: Path, error: Exception) -> UserErro
     source = f"`{line.text}`" if line is not None and line.text else ""
     unexpected = _UNEXPECTED.match(str(error))
     if isinstance(error, TypeError) and unexpected and (names := _parameters(error, unexpected[1])):
-        called, keyword = unexpected[1].removesuffix(".__init__").rpartition(".")[2], unexpected[2]
+        called = unexpected[1].removesuffix(".__init__").rpartition(".")[2]
+        keyword = unexpected[2]
         hints = [f"{called} has {join_names(names, 30)}", f"in {where}", source, MORE]
         near = near_misses(keyword, names)
         return UserError(field, f"a field of {called}", keyword, near, "; ".join(filter(None, hints)))

@@ -77,6 +77,10 @@ def test_microbatches_give_the_same_run(tmp_path, capsys):
             {"objective": CTC(blank=1)},
             r"config\.objective\.blank: expected the class .*'1, a token of text'",
         ),
+        (
+            {"checkpoint": Checkpoints(best="eval/rates/wre")},
+            r"config\.checkpoint\.best: .*mean eval/rates/wer",
+        ),
         ({"objective": CTC(mean="labels")}, r"config\.objective\.mean"),
         (
             {"evals": {"x": ErrorRates(DATA, search=PrefixBeam(ngram=Ngram(order=9)))}},

@@ -53,6 +53,14 @@ def test_keys_shapes_and_values(levels):
     assert example["transcript_length"] == 5 and example["weights"] == 1
 
 
+def test_the_transcripts_of_an_epoch_are_read_without_recordings(levels, monkeypatch):
+    data = Utterances(**FIELDS, data_dir=levels, samples=900)
+    monkeypatch.setattr("txjax.data.audio.recordings.Recordings.read", None)
+    assert list(data.open().transcripts()) == list(WORDS[: len(SIZES)])
+    chained = Utterances(**FIELDS, data_dir=levels, samples=4000, chained=Chained(least=2, most=3, gap=0.01))
+    assert all(1 <= text.count(" ") <= 2 for text in chained.open().transcripts())
+
+
 def test_a_tokenizer_with_an_end_gives_the_rows_of_a_decoder(levels):
     tokenizer = Characters("efhinorstuvwx", specials=("[START]", "[END]"))
     data = Utterances(**FIELDS | {"length": 6}, data_dir=levels, samples=900, tokenizer=tokenizer)

@@ -116,6 +116,19 @@ def mae(**options: Any) -> Any:
     return transformers.ViTMAEConfig(**(both | options))
 
 
+def ast(**options: Any) -> Any:
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 31}
+    patches = {"patch_size": 8, "frequency_stride": 5, "time_stride": 5, "max_length": 43, "num_mel_bins": 28}
+    return transformers.ASTConfig(**(sizes | patches | {"num_labels": 5} | options))
+
+
+def spectrogram(config: Any) -> np.ndarray:
+    """Features whose last frames are the padding of the reference's front end, in one row of two."""
+    features = np.random.default_rng(7).normal(size=(2, config.max_length, config.num_mel_bins)).astype(np.float32)
+    features[1, 30:] = 0.467
+    return features
+
+
 def swin(**options: Any) -> Any:
     sizes = {"image_size": 56, "embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3], "num_labels": 5}
     return transformers.SwinConfig(**(sizes | options))
@@ -597,6 +610,13 @@ CASES = {
         {"pixel_values": image(mae()), **NOISE},
         ("last_hidden_state", "mask", "ids_restore"),
         fixed=True,
+    ),
+    "ast": Case("ASTForAudioClassification", ast(), {"input_values": spectrogram(ast())}, ("logits",)),
+    "ast-bare": Case(
+        "ASTModel",
+        ast(patch_size=7, frequency_stride=7, time_stride=7, qkv_bias=False, layer_norm_eps=1e-3, hidden_act="relu"),
+        {"input_values": spectrogram(ast())},
+        ("last_hidden_state", "pooler_output"),
     ),
     "swin": Case("SwinForImageClassification", swin(), {"pixel_values": image(swin())}, ("logits",)),
     "swin-padded": Case(  # windows and merging pad their grids

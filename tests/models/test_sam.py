@@ -50,6 +50,19 @@ def test_prompts_of_an_embedded_image():
     np.testing.assert_allclose(features[0], embedded.mean((1, 2)), rtol=1e-5)
 
 
+def test_the_branches_of_the_decoder_s_layers():
+    model = MODEL.clone(depth=2)
+    state = shapes(model, IMAGE, POINTS, LABELS, MASK)
+    block = state["params"]["decoder"]["layers"]["block"]
+    layers = {"attention", "cross", "mlp"}
+    assert {side: set(block[side]) for side in block} == {
+        "tokens": layers | {f"norm_{name}" for name in layers},
+        "image": {"attention", "norm_attention"},
+    }
+    masks, _ = jax.eval_shape(model.apply, state, IMAGE, POINTS, LABELS, MASK)
+    assert masks.shape == (2, 3, 4, 8, 12)
+
+
 def test_the_features_of_points_by_their_formula():
     points, fourier = np.asarray([[0.25, 1.0]], np.float32), RandomFourier(frequencies=(1.0, 2.0, 0.5, -1.0))
     angles = 2 * np.pi * np.asarray([-0.5 * 1.0 + 1.0 * 0.5, -0.5 * 2.0 + 1.0 * -1.0])

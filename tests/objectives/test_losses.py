@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from txjax.models.cards import cards
-from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression, missing_keys
+from txjax.objectives import (
+    Classification,
+    CrossEntropy,
+    MaskedToken,
+    NextToken,
+    Regression,
+    SigmoidCrossEntropy,
+    missing_keys,
+)
 from txjax.types import UserError
 
 from helpers.arrays import Echo, call, numbers
@@ -144,3 +152,35 @@ def test_a_model_reads_the_modalities_of_its_call_with_what_describes_them() -> 
     assert set(objective.inputs(bert, batch)) == {"tokens", "segments"}
     with pytest.raises(UserError, match=r"config\.data: expected examples with image, which ViT reads, got .*none"):
         objective.check_model(vit, {"id": TARGETS, "tokens": TARGETS})
+
+
+ROWS = LOGITS[0]  # four examples of five classes
+SHARES = np.asarray([[1, 0, 1, 0, 0], [0, 0, 0, 0, 0], [0.3, 0, 0, 0.7, 0], [0, 1, 0, 0, 0]], np.float32)
+WEIGHTS_OF_ROWS = np.asarray([1, 2, 1, 0], np.float32)
+
+
+def test_sigmoid_cross_entropy_is_of_each_class_by_itself() -> None:
+    """And equal for one class each, and for a mixture of two."""
+    terms, metrics = call(SigmoidCrossEntropy(), "x", ROWS, SHARES, WEIGHTS_OF_ROWS, True)
+    p = 1 / (1 + np.exp(-ROWS))
+    wanted = -(SHARES * np.log(p) + (1 - SHARES) * np.log(1 - p)).mean(1)
+    assert terms["x"].value == pytest.approx((wanted * WEIGHTS_OF_ROWS).sum() / 4, rel=1e-5)
+    right = SHARES[np.arange(4), ROWS.argmax(1)]
+    assert metrics["accuracy"].value == pytest.approx((right * WEIGHTS_OF_ROWS).sum() / 4, rel=1e-6)
+    label, other, share = (np.asarray(x) for x in ([0, 3, 3, 1], [2, 4, 0, 1], np.float32([0.4, 1, 0.7, 1])))
+    mixed = share[:, None] * one_hot(label) + (1 - share)[:, None] * one_hot(other)
+    one = call(SigmoidCrossEntropy(), "x", ROWS, mixed.astype(np.float32), WEIGHTS_OF_ROWS, True)
+    two = call(SigmoidCrossEntropy(), "x", ROWS, label, WEIGHTS_OF_ROWS, True, mixed=(other, share))
+    for ours, theirs in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_classification_of_several_classes_reads_labels() -> None:
+    objective = Classification(loss=SigmoidCrossEntropy())
+    assert objective.required_keys == ("id", "labels | label", "weights")
+    batch = {"id": np.arange(4), "image": numbers(4, 2, 2, 1), "labels": SHARES, "weights": WEIGHTS_OF_ROWS}
+    output = call(objective, Echo(ROWS), {}, batch, jax.random.key(0), False)
+    alone = call(SigmoidCrossEntropy(), "classification", ROWS, SHARES, WEIGHTS_OF_ROWS, False)
+    assert (output.losses, output.metrics) == alone
+    with pytest.raises(UserError, match=r"config\.model\.head\.classes: expected 4, .* `labels` .*, got 5"):
+        call(objective, Echo(ROWS), {}, batch | {"labels": SHARES[:, :4]}, jax.random.key(0), False)

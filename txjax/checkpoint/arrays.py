@@ -31,7 +31,8 @@ def check_arrays(run: Path, step: int, arrays: dict[str, Any], abstract: dict[st
       UserError: an array is missing or unexpected, or has another shape or dtype.
     """
     hint = f"it was saved by another model or optimizer: see `txjax diff {run} OTHER`, OTHER a run of this one"
-    stored, wanted = {path: tuple(spec) for path, spec in arrays.items()}, flat_paths(abstract)
+    stored = {path: tuple(spec) for path, spec in arrays.items()}
+    wanted = flat_paths(abstract)
     for path, leaf in wanted.items():
         if path not in stored:
             raise UserError(f"checkpoint {step}", f"an array {path}", near=near_misses(path, stored), hint=hint)

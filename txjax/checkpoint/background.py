@@ -42,6 +42,7 @@ class Background:
         """Raises the error of a job once all have ended; never waits."""
         if self._newest is not None and not self._newest.is_alive():
             self._newest = None
-            failure, self._failure = self._failure, None
+            failure = self._failure
+            self._failure = None
             if failure is not None:
                 raise failure

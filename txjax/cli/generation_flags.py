@@ -54,7 +54,8 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
     for name in ("length", "samples"):
         if getattr(flags, name) < 1:
             raise UserError(f"--{name}", "at least 1", getattr(flags, name))
-    drawing, penalty = set_flags(*DRAWING), set_flags("length_penalty")
+    drawing = set_flags(*DRAWING)
+    penalty = set_flags("length_penalty")
     search: Beam | Sampling
     if flags.beam is None:
         if penalty:

@@ -50,7 +50,8 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     of_task, based = peft_heads.for_task(source, plain, params, base if theirs else None, origin)
     adapter, new = peft.load(source, of_task, based, origin)
     if of_task is not plain:
-        model, kernels = model.clone(head=of_task.head), stored_parts(kept)
+        model = model.clone(head=of_task.head)
+        kernels = stored_parts(kept)
         kept = {path: x for path, x in kept.items() if kernels.get(path, path) in based}
         kept |= {path: based[path] for path in based.keys() - params.keys()}
         loaded = model  # a run's objective is for its own head
@@ -122,7 +123,8 @@ def export_adapter(
     model = without_storage(source.model if isinstance(source, Experiment) else source)
     if getattr(model, "adapter", None) is None:
         raise UserError("--adapter", "a run with an adapter", type(model).__name__)
-    params, inside = flat_paths(variables["params"]), f"/{model.adapter.name}/"
+    params = flat_paths(variables["params"])
+    inside = f"/{model.adapter.name}/"
     of_base = [path for path in trained if inside not in f"/{path}"]
     base = source.init_from if isinstance(source, Experiment) else None
     name = base if isinstance(base, str) else getattr(base, "run", None)

@@ -204,7 +204,8 @@ class Trial:
         self, process: subprocess.Popen, workdir: Path, way: Interruption, target: int, draw: random.Random
     ) -> bool:
         """Waits for the moment and sends the signals. Returns whether they ended the process."""
-        begun, instant = time.time(), draw.random()
+        begun = time.time()
+        instant = draw.random()
         while process.poll() is None:
             row = last_row(workdir)
             fresh = row.get("time", 0.0) >= begun  # a row of this process
@@ -282,6 +283,7 @@ def equal_arrays(straight: Path, killed: Path, step: int) -> tuple[int, int]:
         on_host = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), stored)
         return flat_paths(ocp.load_checkpointables(path, on_host))
 
-    a, b = arrays(straight), arrays(killed)
+    a = arrays(straight)
+    b = arrays(killed)
     same = sum(a[name].tobytes() == b[name].tobytes() for name in a if name in b)
     return same, max(len(a), len(b))

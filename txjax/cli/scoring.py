@@ -79,7 +79,8 @@ def stored_or_scored(flags: argparse.Namespace, experiment: "Experiment", names:
 
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = int(flags.step) if flags.step.isdecimal() else store.choose(flags.step)
-    checkpoint, results = store.path(step), {}
+    checkpoint = store.path(step)
+    results = {}
     for name in names:
         path = path_of(flags.workdir, name, step)
         if path.is_file() and not leaves(path, flags.workdir):

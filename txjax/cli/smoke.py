@@ -19,7 +19,8 @@ def shorten(experiment: "Experiment") -> str:
     Returns:
       A line with each changed field.
     """
-    steps, before = min(STEPS, experiment.num_steps), dict(walk(experiment))
+    steps = min(STEPS, experiment.num_steps)
+    before = dict(walk(experiment))
     for _, part in walk(experiment.optimizer):
         for name in [step[1:] for step, value in children(part) if step.endswith("_steps") and value]:
             setattr(part, name, max(1, getattr(part, name) * steps // experiment.num_steps))

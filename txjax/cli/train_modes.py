@@ -82,7 +82,8 @@ def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment
 
 def end_of(workdir: Path, until: int | None) -> str:
     """The last line of a run: the step that it has saved, of how many if `--until` stopped it short of its end."""
-    reached, num_steps = Store(workdir).steps()[-1], read_json(workdir / "config.json")["num_steps"]
+    reached = Store(workdir).steps()[-1]
+    num_steps = read_json(workdir / "config.json")["num_steps"]
     if until is not None and until <= reached < num_steps:
         return f"stopped at step {reached:,} of {num_steps:,}"
     return f"done: step {reached}"

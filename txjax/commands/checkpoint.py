@@ -25,7 +25,8 @@ def run(argv: list[str]) -> int:
     from txjax.train.run.workdir import read_checkpoints
 
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
-    rows, best = [], store.best()
+    rows = []
+    best = store.best()
     for step in store.steps():
         files = [p for p in store.path(step).rglob("*") if p.is_file()]
         row: dict[str, Any] = {

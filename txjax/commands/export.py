@@ -41,7 +41,8 @@ def run(argv: list[str]) -> int:
     kept = flags.workdir / KEPT  # of the import that this run, or one that it starts from, is of
     facts = read_json(kept / "config.json") if (kept / "config.json").is_file() else {}
     model, facts = describe_run(loaded, facts) if isinstance(loaded, Experiment) else (loaded, facts)
-    model, kernels = without_storage(model), weights(store, step)
+    model = without_storage(model)
+    kernels = weights(store, step)
     if flags.adapter:
         trained = trained_paths(store, step)
         with new_folder("--to", flags.to) as folder:

@@ -27,7 +27,8 @@ def run(argv: list[str]) -> int:
     from txjax import backend
     from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
 
-    search, experiment = search_of(flags), read(flags)
+    search = search_of(flags)
+    experiment = read(flags)
     form = prompts_for(experiment.data, "--workdir")
     prompts = prompts_of(flags, form.default)
     copies = 1 if isinstance(search, Beam) else flags.samples
@@ -59,7 +60,8 @@ def run(argv: list[str]) -> int:
                     tokens = answers.tokens[i][answers.exist[i]]
                     more = {"scores": answers.scores[i][answers.exist[i]][: flags.samples].tolist()}
                 else:
-                    tokens, more = answers.reshape(len(prompts), flags.samples, -1)[i], {}
+                    tokens = answers.reshape(len(prompts), flags.samples, -1)[i]
+                    more = {}
                 texts = [text(prompt, row) for row in tokens[: flags.samples]]
                 run = {"run": str(side.workdir)} if flags.adapters else {}
                 record = {**run, "step": side.step, "prompt": prompt, "texts": texts, **more}
@@ -87,10 +89,12 @@ def show(before: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> Non
     """
     print(printable(before), end="", flush=True)
     tokens: list[Any] = []
-    text, shown = "", 0
+    text = ""
+    shown = 0
     for part in parts:
         tokens += part[0].tolist()
-        before, text = text, decode(tokens)
+        before = text
+        text = decode(tokens)
         sure = len(os.path.commonprefix([before, text]).rstrip("\ufffd"))  # an incomplete character decodes to U+FFFD
         print(printable(text[shown:sure]), end="", flush=True)
         shown = max(shown, sure)

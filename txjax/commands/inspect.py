@@ -24,7 +24,8 @@ def run(argv: list[str]) -> int:
     flag_parser.add_argument("--query", metavar="ROW,COLUMN", help="of an image: the pixel in whose patch the query is")
     flag_parser.add_argument("--out", metavar="FOLDER", help="default: the run's folder, inspect/step_N/")
     flags = flag_parser.parse_args(argv)
-    layers, heads = numbers("--layer", flags.layer), numbers("--head", flags.head)
+    layers = numbers("--layer", flags.layer)
+    heads = numbers("--head", flags.head)
     if flags.examples < 1:
         raise UserError("--examples", "at least 1", flags.examples)
 

@@ -33,8 +33,10 @@ def run(argv: list[str]) -> int:
     step = store.choose(flags.step)
     check_new("--to", flags.to)
     run_model = experiment.model
-    model, kernels = without_storage(run_model), weights(store, step)
-    adapted, branched = getattr(model, "adapter", None) is not None, hasattr(model, "merged")
+    model = without_storage(run_model)
+    kernels = weights(store, step)
+    adapted = getattr(model, "adapter", None) is not None
+    branched = hasattr(model, "merged")
     if not adapted and not branched and model is run_model:
         expected = "a run of a model with parallel branches, an adapter or quantized kernels"
         raise UserError("--workdir", expected, type(model).__name__)

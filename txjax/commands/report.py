@@ -43,7 +43,8 @@ def run(argv: list[str]) -> int:
     if flags.out is None:
         check_inside("--out", out, runs[0].workdir)
     out.mkdir(parents=True, exist_ok=True)
-    picture, html = out / "curves.png", out / "index.html"
+    picture = out / "curves.png"
+    html = out / "index.html"
     light = png(draw(runs, LIGHT))
     replace_bytes(picture, light)
     replace_text(html, page(runs, light, png(draw(runs, DARK))))

@@ -97,7 +97,8 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     runs: list[Resolved] = []
     if flags.trials:
         point, metric, every = first_trial(flags.config, overrides, flags.metric, flags.search_seed)
-        points, same = [point], 0
+        points = [point]
+        same = 0
         extra |= {"metric": metric, "every_steps": every}
     else:
         points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
@@ -154,7 +155,8 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
     speed = work.speed()
     what = f"{left} of {len(work.points)} points to do"
     if flags.trials:
-        left, flops = flags.trials, flops * flags.trials
+        left = flags.trials
+        flops = flops * flags.trials
         what = f"{left} trials in all, each such as the first"
     hours = flops / speed / 3600 / min(flags.jobs or 1, max(1, left)) if speed else None
     about = "" if hours is None else f", about {hours:.3g} hours at the speed so far"
@@ -171,7 +173,8 @@ def _run(work: Any, sweep_plan: dict[str, Any], flags: argparse.Namespace) -> in
     from txjax.sweep.local import Local
     from txjax.terminal_escape import visible
 
-    seconds, jobs = None if flags.max_hours is None else 3600 * flags.max_hours, flags.jobs or 1
+    seconds = None if flags.max_hours is None else 3600 * flags.max_hours
+    jobs = flags.jobs or 1
     if flags.executor == "slurm":
         from txjax.sweep.slurm import submit
 
@@ -180,7 +183,8 @@ def _run(work: Any, sweep_plan: dict[str, Any], flags: argparse.Namespace) -> in
         from txjax.sweep.optuna_study import Aim, OptunaStudy
         from txjax.sweep.search import Search
 
-        prune, seed = not flags.no_prune, flags.search_seed
+        prune = not flags.no_prune
+        seed = flags.search_seed
         aim = Aim(sweep_plan["metric"], sweep_plan["every_steps"], flags.trials, seed, prune, flags.heartbeat)
         storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
         cost = work.points[0].flops_per_step

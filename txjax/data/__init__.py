@@ -4,6 +4,7 @@ from txjax.data.audio.audio_checks import AudioChecks
 from txjax.data.audio.chained import Chained
 from txjax.data.audio.labelled_audio import LabelledAudio
 from txjax.data.audio.speed import Speed
+from txjax.data.audio.tagged_audio import TaggedAudio
 from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalization
 from txjax.data.audio.utterances import Utterances
 from txjax.data.audio.waveform_mixing import WaveformMixup
@@ -112,6 +113,7 @@ __all__ = [
     "Subset",
     "TFDSDataset",
     "Tasks",
+    "TaggedAudio",
     "TextNormalization",
     "TextWindows",
     "Tokenizer",

@@ -55,6 +55,7 @@ BATCH_KEYS: dict[str, Key] = {
     "features": ("B T C", "float32", "frames of features, such as log mels; 0 = padding"),
     "features_length": ("B", "int32", "frames of `features` that are not padding"),
     "label": ("B", "int32", "class number"),
+    "labels": ("B C", "float32", "1 for each class that an example has, else 0; in a mixture its share"),
     "other_label": ("B", "int32", "class of the example that was mixed in (mixup, cutmix)"),
     "mix": ("B", "float32", "share of `label` in a mixed example; the rest is `other_label`'s"),
     "value": ("B", "float32", "the number to predict"),

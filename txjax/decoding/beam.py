@@ -74,7 +74,8 @@ class Beam(Search):
             chances = jax.nn.log_softmax(logits.astype(jnp.float32)).reshape(rows, self.size, vocab)
             totals = (live.scores[:, :, None] + chances).reshape(rows, -1)
             scores, index = jax.lax.top_k(totals, min(2 * self.size, totals.shape[1]))  # at most half of them end
-            origin, tokens = index // vocab, index % vocab
+            origin = index // vocab
+            tokens = index % vocab
             texts = jnp.take_along_axis(live.tokens, origin[:, :, None], axis=1).at[:, :, count].set(tokens)
             count += 1
             ends = jnp.broadcast_to(count == length, tokens.shape)

@@ -94,7 +94,8 @@ class Cached(Generator):
             if along := next((name for name in ("batch", "sources") if name in names), None):
                 return leaf.replace(value=select_rows(leaf.value, rows, names, along))
             if isinstance(leaf, jax.Array) and leaf.ndim:
-                model, hint = type(self.model).__name__, "create it by nn.cached or nn.update_cache"
+                model = type(self.model).__name__
+                hint = "create it by nn.cached or nn.update_cache"
                 raise UserError(f"the cache of {model}", "an axis named batch", path_name(path), hint=hint)
             return leaf
 
@@ -120,7 +121,8 @@ class Recomputed(Generator):
     window: int
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
-        tokens, others = inputs["tokens"], {name: x for name, x in inputs.items() if name not in TEXT}
+        tokens = inputs["tokens"]
+        others = {name: x for name, x in inputs.items() if name not in TEXT}
         rows, prompt_length = tokens.shape
         count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), prompt_length)
         count = jnp.minimum(count, self.window).astype(jnp.int32)
@@ -130,7 +132,8 @@ class Recomputed(Generator):
         return self._call(variables, {"text": text, "count": count, "others": others})
 
     def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
-        text, count = state["text"], state["count"]
+        text = state["text"]
+        count = state["count"]
         text = jnp.where(count[:, None] < self.window, text, jnp.roll(text, -1, axis=1))
         count = jnp.minimum(count + 1, self.window)
         text = jnp.where(jnp.arange(self.window)[None] == count[:, None] - 1, tokens[:, None], text)
@@ -148,7 +151,8 @@ def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, .
     """The rows of x, along one of its axes, as in `Generator.select`; each device takes them from its own."""
     axis = axes.index(along)
     groups, size = rows.shape
-    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    before = x.shape[:axis]
+    after = x.shape[axis + 1 :]
     index = rows.reshape(*(1 for _ in before), groups, size, *(1 for _ in after))
     x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1, mode="promise_in_bounds")
     names = tuple(None if name == "layers" else name for name in axes)  # as inside a layer: the rows take its devices

@@ -95,7 +95,8 @@ class Sources(Prompts):
         hint = "an encoder-decoder reads a source, such as --prompt='A dog runs.'"
         _check_prompts(prompts, tokenizer.parse_batch(prompts), field, hint)
         ids = tokenizer.parse_batch([self.source(prompt) for prompt in prompts])
-        most, longest = pairs.source_length - 1, max(map(len, ids))
+        most = pairs.source_length - 1
+        longest = max(map(len, ids))
         limit = f"at most {most} tokens, data.source_length without the end token"
         if longest > most and pairs.too_long != "cut":
             raise UserError(field, limit, longest, hint=f"data.too_long is {pairs.too_long}")
@@ -132,7 +133,8 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
     Raises:
       UserError: the data are no text whose next tokens are predicted.
     """
-    spec, parts = data.spec(), list(getattr(data, "parts", {}).values()) or [data]
+    spec = data.spec()
+    parts = list(getattr(data, "parts", {}).values()) or [data]
     pairs = [part for part in parts if isinstance(part, Pairs)]
     if "source_tokens" in spec and len(pairs) == len(parts):
         templates = {part.source for part in pairs}

@@ -123,7 +123,8 @@ class Sampling(Search):
         # The last token needs no further call of the model, but one shape for all steps compiles once.
         def add(carry: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
             now, tokens = carry
-            token, over = self.draw(now.logits, jax.random.fold_in(key, now.count), now.used_tokens), now.over
+            token = self.draw(now.logits, jax.random.fold_in(key, now.count), now.used_tokens)
+            over = now.over
             if self.end:
                 token = jnp.where(over, self.filling, token)
                 over = self.ends(token)

@@ -132,7 +132,8 @@ def _gpus_under_slurm(here: Any) -> list[int] | None:
         return []
     if not visible:
         return None
-    share, local = len(visible) // tasks, int(here.get("SLURM_LOCALID", 0))
+    share = len(visible) // tasks
+    local = int(here.get("SLURM_LOCALID", 0))
     return list(range(local * share, (local + 1) * share))
 
 

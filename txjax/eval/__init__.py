@@ -3,6 +3,7 @@
 from txjax.eval.audio.error_rates import ErrorRates
 from txjax.eval.classification.calibration import Calibration
 from txjax.eval.classification.class_report import ClassReport
+from txjax.eval.classification.label_precision import LabelPrecision
 from txjax.eval.classification.predictions import GLUE, Predictions
 from txjax.eval.early_stopping import EarlyStopping
 from txjax.eval.evaluation import Evaluation
@@ -53,6 +54,7 @@ __all__ = [
     "GeneratedTexts",
     "Harness",
     "Likeliest",
+    "LabelPrecision",
     "LinearProbe",
     "NearestNeighbours",
     "PerByte",

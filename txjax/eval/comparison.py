@@ -9,7 +9,8 @@ from txjax.eval.bootstrap_intervals import Rescore, draws, interval
 from txjax.eval.results import COUNT, Rows
 
 CHANCE = 0.05
-BOOTSTRAP, MCNEMAR = "bootstrap", "McNemar"
+BOOTSTRAP = "bootstrap"
+MCNEMAR = "McNemar"
 
 
 class Difference(NamedTuple):
@@ -42,16 +43,19 @@ def differences(a: tuple[Rescore, Rows], b: tuple[Rescore, Rows]) -> dict[str, D
     resampled differences that are at least as far from the difference as that is from 0. Of a share of examples, such
     as the accuracy, it is McNemar's exact one.
     """
-    here, there = a[0](a[1]), b[0](b[1])
+    here = a[0](a[1])
+    there = b[0](b[1])
     resampled = draws(*a), draws(*b)
     by_score = {}
     for name in (name for name in resampled[0] if name in resampled[1]):
         apart = resampled[1][name] - resampled[0][name]
         right = _right(name, a[1]), _right(name, b[1])
         if right[0] is not None and right[1] is not None:
-            p, test = mcnemar(right[0], right[1]), MCNEMAR
+            p = mcnemar(right[0], right[1])
+            test = MCNEMAR
         else:
-            p, test = shifted_p_value(apart, there[name] - here[name]), BOOTSTRAP
+            p = shifted_p_value(apart, there[name] - here[name])
+            test = BOOTSTRAP
         by_score[name] = Difference(here[name], there[name], *interval(apart), p, test)
     return by_score
 
@@ -67,7 +71,8 @@ def mcnemar(a: Bool[np.ndarray, "N"], b: Bool[np.ndarray, "N"]) -> float:
     those about which one alone is right, either is as likely as the other to be it."""
     import scipy.stats  # slow to import
 
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    only_a = int((a & ~b).sum())
+    only_b = int((b & ~a).sum())
     return float(scipy.stats.binomtest(only_b, only_a + only_b).pvalue) if only_a + only_b else 1.0
 
 

@@ -51,7 +51,8 @@ class Evaluation(Evaluator):
         def parts(variables: PyTree, batch: Batch) -> Parts:
             return by_example(lambda batch: named_sums(sums(variables, batch)), batch)
 
-        summed, parted = context.program(sums), context.program(parts)
+        summed = context.program(sums)
+        parted = context.program(parts)
 
         def run_program(program: Program, variables: PyTree) -> Iterator[Any]:
             return context.run_batches(program, variables, context.source, self.max_batches, objective.required_keys)

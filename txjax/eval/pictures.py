@@ -95,7 +95,8 @@ def grid(
 
     count, height, width, _ = next(iter(rows.values())).shape
     scale = max(1, -(-SIDE // height))
-    high, wide = height * scale + GAP, width * scale + GAP
+    high = height * scale + GAP
+    wide = width * scale + GAP
     margin = 10 + 8 * max(3, *map(len, rows))
     size = margin + count * wide - GAP, len(rows) * high - GAP
     # 410 / 100 * 100 is less than 410, and sizes in pixels are rounded down.

@@ -28,7 +28,8 @@ class Progress:
     """
 
     def __init__(self, num_steps: int, console: Console | None = None, start_step: int = 0):
-        self.num_steps, self.step = num_steps, start_step
+        self.num_steps = num_steps
+        self.step = start_step
         self.console = console or Console(highlight=False, soft_wrap=True)
         self.first: tuple[int, float] | None = None
         self.left = ""  # the ETA, once known
@@ -48,7 +49,8 @@ class Progress:
         try:
             self._show(metrics)
         except OSError:
-            self.console.quiet, self.live = True, None
+            self.console.quiet = True
+            self.live = None
 
     def _show(self, metrics: Mapping[str, Value]) -> None:
         scores = [f"{name[5:]} {compact(value)}" for name, value in metrics.items() if name.startswith("eval/")]

@@ -68,7 +68,8 @@ def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: S
     if extent is None and not step:
         kept = b""
         if text:
-            rows, aside = len(_good(lines, reached, step_of)), _set_aside(path, "before", text)
+            rows = len(_good(lines, reached, step_of))
+            aside = _set_aside(path, "before", text)
             log.warning("%s has %d rows and there is no checkpoint: it is kept as %s", path, rows, aside)
     elif extent is None:
         good = _good(lines, step, step_of)

@@ -108,7 +108,8 @@ class WandB(Tracker):
     def open(self, workdir: Path, start_step: int) -> Sink:
         wandb: Any = importlib.import_module("wandb")
 
-        identity, config = workdir / "wandb.id", workdir / "config.json"
+        identity = workdir / "wandb.id"
+        config = workdir / "config.json"
         if not identity.exists():
             identity.write_text(secrets.token_hex(8), encoding="utf-8")
         run = wandb.init(
@@ -168,7 +169,8 @@ class Feed:
         logger.warning("tracker %s is switched off: %s; metrics.jsonl has everything", self.name, why)
 
     def _run(self) -> None:
-        sink, failures = None, 0
+        sink = None
+        failures = 0
         while self.on:
             row = self.rows.get()
             try:

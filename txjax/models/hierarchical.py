@@ -129,7 +129,8 @@ class Hierarchical(LayerTemplates, kw_only=True):
     @nn.nowrap
     def layers_of(self, number: int) -> StageLayers:
         """The layers of a stage that its entrance leaves; their depth may be 0."""
-        stage, parts = self.stages[number], self.parts_of(number)
+        stage = self.stages[number]
+        parts = self.parts_of(number)
         parts["stack"] = set_model_fields(parts["stack"], "config.model.stack", fractions=self.fractions_of(number))
         depth = stage.depth - self.template_of(number).layers
         sizes: dict[str, Any] = {"width": stage.width, "depth": depth, "heads": stage.heads}
@@ -149,7 +150,8 @@ class Hierarchical(LayerTemplates, kw_only=True):
     def fractions_of(self, number: int) -> tuple[float, float]:
         """The fractions of the model's depth at the first and at the last layer of a stage's stack."""
         depths = [stage.depth for stage in self.stages]
-        first, last = sum(depths[:number]) + self.template_of(number).layers, sum(depths[: number + 1]) - 1
+        first = sum(depths[:number]) + self.template_of(number).layers
+        last = sum(depths[: number + 1]) - 1
         return first / max(sum(depths) - 1, 1), last / max(sum(depths) - 1, 1)
 
     @nn.nowrap
@@ -161,7 +163,8 @@ class Hierarchical(LayerTemplates, kw_only=True):
     @nn.nowrap
     def scaling(self) -> Scaling | None:
         """The scaling by the width of the first stage; the other widths are taken to grow with it."""
-        first, depth = self.stages[0], sum(stage.depth for stage in self.stages)
+        first = self.stages[0]
+        depth = sum(stage.depth for stage in self.stages)
         scaling = self.parametrization.scaling(first.width, head_size(first.width, first.heads), depth)
         if scaling is not None and scaling.alpha:
             got = type(self.parametrization).__name__

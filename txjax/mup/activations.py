@@ -85,7 +85,8 @@ def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> 
                 now = {name: np.asarray(x, np.float64) for name, x in forward(state, batches[0]).items()}
                 first = first or now
                 for name, x in now.items():
-                    size, change = float(np.abs(x).mean()), float(np.abs(x - first[name]).mean())
+                    size = float(np.abs(x).mean())
+                    change = float(np.abs(x - first[name]).mean())
                     rows.append(Coordinates(name, experiment.model.width, done, size, change))
     return rows
 

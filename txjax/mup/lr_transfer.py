@@ -66,7 +66,8 @@ class Transfer:
 
 def average_seeds(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
     """One point for each width and rate, the mean over seeds, sorted; and a warning for each that diverged."""
-    warnings, means = [], []
+    warnings = []
+    means = []
     for width, lr in sorted({(p.width, p.lr) for p in points}):
         losses = [p.loss for p in points if (p.width, p.lr) == (width, lr)]
         if all(math.isfinite(loss) for loss in losses):
@@ -96,7 +97,8 @@ def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
         return Transfer(optima, None, None, None, warnings, f"undetermined: {why}")
     widths = [math.log(o.width) for o in known]
     rates = [math.log(o.lr) for o in known]
-    slope, error = float(np.polyfit(widths, rates, 1)[0]), None
+    slope = float(np.polyfit(widths, rates, 1)[0])
+    error = None
     if len(known) > 2:
         error = float(np.polyfit(widths, rates, 1, cov=True)[1][0, 0] ** 0.5)
     exact = "" if error is None else f" ± {error:.2f}"

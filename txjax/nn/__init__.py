@@ -23,12 +23,13 @@ from txjax.nn.conv.downsampling import (
 from txjax.nn.conv.grid_mixers import DepthwiseConv, Identity, Pooling
 from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck, SqueezeExcite
 from txjax.nn.conv.normed_conv import NormedConv
-from txjax.nn.conv.patch import patchify, unpatchify
+from txjax.nn.conv.patch import overlapping_patches, patch_count, patchify, unpatchify
 from txjax.nn.heads.batch_normed import BatchNormed
 from txjax.nn.heads.class_heads import (
     Classes,
     FirstToken,
     LastToken,
+    MeanPrefix,
     MeanTokens,
     NormedPool,
     Pool,

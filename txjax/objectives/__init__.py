@@ -16,6 +16,7 @@ from txjax.objectives.patch_masks import BlockMask, GridMask, PatchMask, RandomM
 from txjax.objectives.prompted_masks import PromptedMasks
 from txjax.objectives.replaced_token import ReplacedToken
 from txjax.objectives.set_prediction import SetPrediction
+from txjax.objectives.sigmoid_cross_entropy import SigmoidCrossEntropy
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
 from txjax.objectives.token_classification import TokenClassification
@@ -41,6 +42,7 @@ __all__ = [
     "Regression",
     "ReplacedToken",
     "SetPrediction",
+    "SigmoidCrossEntropy",
     "SpanCorruption",
     "Spans",
     "TokenClassification",

@@ -25,7 +25,8 @@ def remove_padding(boxes: Float[Array, "B N 4"], batch: Batch) -> Float[Array, "
 
 def corners(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:
     """(row and column of the centre, height, width) -> (top, left, bottom, right)."""
-    centre, half = boxes[..., :2], boxes[..., 2:] / 2
+    centre = boxes[..., :2]
+    half = boxes[..., 2:] / 2
     return jnp.concatenate([centre - half, centre + half], -1)
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset
-from txjax.data.loading.limits import size_of
+from txjax.data.loading.limits import find_size
 from txjax.nn.audio.ctc_trellis import CTCTrellis, text_fits
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
@@ -127,15 +127,16 @@ def check_blank(field: str, blank: int, model: Any, data: Dataset) -> None:
     Args:
       field: that has the blank.
     """
-    vocab, classes = data.vocab(), size_of(model, "head.classes")
+    vocab, head = data.vocab(), find_size(model, "head.classes")
     if vocab is None:
         return
-    if classes is not None and classes < vocab:
+    if head is not None and head[1] < vocab:
         expected = f"at least {vocab + 1}, the {vocab} symbols of config.data and the blank"
-        raise UserError("config.model.head.classes", expected, classes)
-    chosen = blank if blank >= 0 or classes is None else classes + blank
+        raise UserError(f"config.model.{head[0]}", expected, head[1])
+    chosen = blank if blank >= 0 or head is None else head[1] + blank
     if 0 <= chosen < vocab:
         try:
             check_special_tokens(field, [chosen], data, "the class of the blank")
         except UserError as error:
-            raise error.with_hint(f"or -1, with {vocab + 1} classes in config.model.head.classes") from None
+            place = "head.classes" if head is None else head[0]
+            raise error.with_hint(f"or -1, with {vocab + 1} classes in config.model.{place}") from None

@@ -84,7 +84,8 @@ class Distillation(Objective):
             raise UserError("objective.teacher.adapter", "None: merge it first", type(self.teacher.adapter).__name__)
         compared = ["vocab", "source_vocab", "head.classes"] * bool(self.soft_targets)
         for name in compared + ["width"] * bool(self.hidden_states):
-            ours, theirs = size_of(model, name), size_of(self.teacher, name)
+            ours = size_of(model, name)
+            theirs = size_of(self.teacher, name)
             if ours != theirs:
                 term = "hidden_states" if name == "width" else "soft_targets"
                 hint = f"objective.{term}=0 leaves out the term that compares them"
@@ -150,7 +151,8 @@ class Distillation(Objective):
 
 def cosine(a: Float[Array, "*batch D"], b: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
     """The cosine of the angle between vectors, float32; 0 for a vector of zeros."""
-    a, b = a.astype(jnp.float32), b.astype(jnp.float32)
+    a = a.astype(jnp.float32)
+    b = b.astype(jnp.float32)
     lengths = jnp.sum(a * a, -1) * jnp.sum(b * b, -1)
     return jnp.sum(a * b, -1) * jax.lax.rsqrt(jnp.maximum(lengths, 1e-30))
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,8 @@ class CrossEntropy:
         all in memory; the backward pass recomputes them. If None, all at once.
     """
 
+    label_keys: ClassVar[str] = "label"  # where a batch has the classes of examples
+
     label_smoothing: float = config_field(0.0, at_least=0, below=1, traced=True, off=0)
     z_loss: float = config_field(0.0, at_least=0, traced=True, off=0)
     chunk: int | None = config_field(None, at_least=1)
@@ -81,7 +83,8 @@ class CrossEntropy:
             first = values(logits, targets)
             return first if other is None else share * first + (1 - share) * values(logits, other)
 
-        log_z, chosen = jax.nn.logsumexp(logits, axis=-1), mix(_target_logits)
+        log_z = jax.nn.logsumexp(logits, axis=-1)
+        chosen = mix(_target_logits)
         parts = {name: log_z - chosen, "accuracy": mix(correct)}
         if train and is_on(self.label_smoothing):
             parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))

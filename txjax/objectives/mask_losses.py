@@ -24,8 +24,10 @@ def dice(logits: Float[Array, "*batch H W"], target: Bool[Array, "*batch H W"]) 
 
     The ones, as in Cheng et al. 2021 (MaskFormer), keep it defined for empty masks.
     """
-    p, t = jax.nn.sigmoid(logits.astype(jnp.float32)), target.astype(jnp.float32)
-    both, all_of = (p * t).sum((-2, -1)), p.sum((-2, -1)) + t.sum((-2, -1))
+    p = jax.nn.sigmoid(logits.astype(jnp.float32))
+    t = target.astype(jnp.float32)
+    both = (p * t).sum((-2, -1))
+    all_of = p.sum((-2, -1)) + t.sum((-2, -1))
     return 1 - (2 * both + 1) / (all_of + 1)
 
 

@@ -79,7 +79,8 @@ class MaskedToken(Objective):
         return tokens.at[positions].set(hidden, unique_indices=True), positions, chosen
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        tokens, weights = batch["tokens"], batch["weights"]
+        tokens = batch["tokens"]
+        weights = batch["weights"]
         corrupted, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(model, batch) | {"tokens": corrupted}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
@@ -90,7 +91,8 @@ class MaskedToken(Objective):
         logits = Logits.of(logits).take(positions)
         losses, metrics = self.loss("masked_token", logits, targets, weights * chosen, train)
         if "next_sentence" in batch:
-            follows, known = batch["next_sentence"], batch["next_sentence"] >= 0
+            follows = batch["next_sentence"]
+            known = batch["next_sentence"] >= 0
             weighted = known & (batch["weights"].max(-1) > 0)
             follows = follows * known
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), weighted)

@@ -81,7 +81,8 @@ class MultiTask(Objective):
         for name, part in self.tasks.items():
             task_variables = {"params": variables["params"], **state}
             output = part(for_task(model, name), task_variables, part_of_batch(batch, name), _key(key, name), train)
-            weight, state = self.weights.get(name, 1.0), output.model_state
+            weight = self.weights.get(name, 1.0)
+            state = output.model_state
             losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in output.losses.items()}
             metrics |= {f"{name}/{metric}": mean for metric, mean in output.metrics.items()}
         return ObjectiveOutput(losses, metrics, state)

@@ -56,7 +56,8 @@ class PromptedMasks(Objective):
         def every_prompt(model: Any, image: jax.Array) -> Any:
             embedded = model.embed_image(image)
             one = len(image), 1
-            points, labels = jnp.zeros((*one, 1, 2), jnp.float32), jnp.zeros((*one, 1), jnp.int32)
+            points = jnp.zeros((*one, 1, 2), jnp.float32)
+            labels = jnp.zeros((*one, 1), jnp.int32)
             mask = jnp.zeros((*one, *(model.finer * side for side in embedded.shape[1:3])), jnp.float32)
             return model.predict(embedded, points, labels, mask)
 
@@ -79,7 +80,8 @@ class PromptedMasks(Objective):
 
     def has_click(self, keys: jax.Array) -> jax.Array:
         """Whether each round after the first one has a new prompt, of B examples: bool [B R]."""
-        free, last = self.clicks - 1 + max(self.refinements - 1, 0), min(self.refinements, 1)
+        free = self.clicks - 1 + max(self.refinements - 1, 0)
+        last = min(self.refinements, 1)
         order = jax.vmap(lambda key: jax.random.permutation(key, free))(keys)
         return jnp.pad(order < self.clicks - 1, ((0, 0), (0, last)))
 
@@ -97,13 +99,12 @@ class PromptedMasks(Objective):
         answers, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train, method=rounds)
         is_object = (batch["box_labels"] >= 0) & answers.target.any((2, 3))
         weights = is_object * batch["weights"][:, None]
-        sums, count = self.terms(answers.first.logits, answers.first.ious, answers.target), 1
+        sums = self.terms(answers.first.logits, answers.first.ious, answers.target)
+        count = 1
         if answers.later is not None:
             later = jax.vmap(self.terms, (0, 0, None))(answers.later.logits, answers.later.ious, answers.target)
-            sums, count = (
-                jax.tree.map(lambda one, others: one + others.sum(0), sums, later),
-                1 + len(answers.later.ious),
-            )
+            sums = jax.tree.map(lambda one, others: one + others.sum(0), sums, later)
+            count = 1 + len(answers.later.ious)
         losses = {
             name: Mean.of(factor * x / count, weights)
             for name, factor, x in zip(LOSSES, (self.focal, self.dice, self.iou), sums, strict=True)

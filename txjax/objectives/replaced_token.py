@@ -45,7 +45,8 @@ class ReplacedToken(MaskedToken):
             raise UserError("config.model", expected, type(model).__name__, hint="Electra does")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        tokens, weights = batch["tokens"], batch["weights"]
+        tokens = batch["tokens"]
+        weights = batch["weights"]
         masked, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         keys = example_keys(jax.random.fold_in(key, 1), batch)
 
@@ -59,7 +60,8 @@ class ReplacedToken(MaskedToken):
         predicted, corrupted, scores = output
         targets, chosen_weights = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
         losses, metrics = self.loss("masked_token", predicted.take(positions), targets, chosen_weights * chosen, train)
-        replaced, detected_replaced = corrupted != tokens, scores > 0
+        replaced = corrupted != tokens
+        detected_replaced = scores > 0
         detected = Mean.of(jax.nn.softplus(scores) - scores * replaced, weights)
         losses["replaced_token"] = Mean(self.weight * detected.total, detected.count)
         metrics |= {

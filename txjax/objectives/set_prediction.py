@@ -73,7 +73,8 @@ class SetPrediction(Objective):
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
         check_classes(model, data)
-        queries, objects = getattr(model, "queries", None), data.spec()["boxes"].shape[0]
+        queries = getattr(model, "queries", None)
+        objects = data.spec()["boxes"].shape[0]
         if queries is not None and queries < objects:
             raise UserError("config.model.queries", f"at least {objects}, the objects of config.data", queries)
 
@@ -85,7 +86,8 @@ class SetPrediction(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         predictions, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, predictions, batch)
-        objects, weights = Objects.of(batch), batch["weights"]
+        objects = Objects.of(batch)
+        weights = batch["weights"]
         last = jax.tree.map(lambda x: x[-1:], predictions)
         losses, metrics = self.compare(last, objects, weights)
         if train and is_on(self.auxiliary) and len(predictions.logits) > 1:
@@ -99,7 +101,8 @@ class SetPrediction(Objective):
         """The losses of all layers, each a sum over the layers, and the metrics of the last one."""
         layers, batch, queries, classes = predictions.logits.shape
         chosen = self.match(predictions, objects)
-        example, layer = jnp.arange(batch)[None, :, None], jnp.arange(layers)[:, None, None]
+        example = jnp.arange(batch)[None, :, None]
+        layer = jnp.arange(layers)[:, None, None]
         empty = jnp.full((layers, batch, queries), classes - 1, jnp.int32)
         labels = empty.at[layer, example, chosen].set(jnp.where(objects.is_object, objects.labels, classes - 1)[None])
         surprise = cross_entropy(predictions.logits, labels) * jnp.where(labels == classes - 1, self.no_object, 1.0)
@@ -109,7 +112,8 @@ class SetPrediction(Objective):
         predicted = jnp.take_along_axis(predictions.boxes, chosen[..., None], axis=2)
         real_boxes = jnp.broadcast_to(objects.boxes[None], predicted.shape)
         distance = jnp.abs(predicted - real_boxes).sum(-1)
-        corners, wanted = boxes.corners(predicted), boxes.corners(real_boxes)
+        corners = boxes.corners(predicted)
+        wanted = boxes.corners(real_boxes)
         apart = 1 - boxes.generalised_iou(corners, wanted)
         terms = [Mean((surprise * weights[None, :, None]).sum(), count)]
         for weight, values in ((self.box, distance), (self.giou, apart)):
@@ -121,7 +125,8 @@ class SetPrediction(Objective):
     def match(self, predictions: ObjectPredictions, objects: Objects) -> Int[Array, "layers B N"]:
         """The prediction of each object, in every layer; rows of padding have some that are left over."""
         layers, batch, queries, _ = predictions.logits.shape
-        rows, count = layers * batch, objects.labels.shape[1]
+        rows = layers * batch
+        count = objects.labels.shape[1]
         wanted = jnp.broadcast_to(objects.labels[None, :, None], (layers, batch, queries, count))
         likely = jnp.take_along_axis(jax.nn.softmax(predictions.logits, -1), wanted, axis=-1)
         predicted, targets = jnp.broadcast_arrays(predictions.boxes[:, :, :, None], objects.boxes[None, :, None])

@@ -74,7 +74,8 @@ class SpanCorruption(Objective):
         (length,) = data.spec()["tokens"].shape
         sentinels = self.sentinels(length)
         for name in ("sentinel_id", "end_id", "start_id"):
-            field, number = f"objective.{name}", getattr(self, name)
+            field = f"objective.{name}"
+            number = getattr(self, name)
             for table in ("vocab", "source_vocab"):
                 if (size := getattr(model, table, None)) is not None and number >= size:
                     raise UserError(field, f"below config.model.{table} = {size}", number)
@@ -100,7 +101,8 @@ class SpanCorruption(Objective):
 
     def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
         """The beginning of the text as source and as target, of their lengths."""
-        tokens, segments = batch["tokens"], (batch["weights"] > 0).astype(jnp.int32)
+        tokens = batch["tokens"]
+        segments = (batch["weights"] > 0).astype(jnp.int32)
         source, target = (
             [jnp.pad(x, ((0, 0), (0, max(0, size - x.shape[1]))))[:, :size] for x in (tokens, segments)]
             for size in self.lengths(tokens.shape[1])
@@ -111,16 +113,19 @@ class SpanCorruption(Objective):
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
     ) -> tuple[Int[Array, "S"], Bool[Array, "S"], Int[Array, "T"], Bool[Array, "T"]]:
         """One example's source and target, and which of their tokens are not padding. S and T depend on L alone."""
-        length, at = len(tokens), jnp.arange(len(tokens), dtype=jnp.int32)
+        length = len(tokens)
+        at = jnp.arange(len(tokens), dtype=jnp.int32)
         cut_of, spans_of = self.counts(length)
         most = int(spans_of.max())
         longest, size = self.lengths(length)
         count = (weights > 0).sum()
-        cut, spans = jnp.asarray(cut_of)[count], jnp.asarray(spans_of)[count]
+        cut = jnp.asarray(cut_of)[count]
+        spans = jnp.asarray(spans_of)[count]
 
         kept_key, cut_key = jax.random.split(key)
         part = functools.partial(composition, length=length, most=most)
-        kept_parts, cut_parts = part(kept_key, count - cut, spans), part(cut_key, cut, spans)
+        kept_parts = part(kept_key, count - cut, spans)
+        cut_parts = part(cut_key, cut, spans)
         number = jnp.arange(most, dtype=jnp.int32)
         starts = jnp.where(number < spans, jnp.cumsum(kept_parts) + jnp.cumsum(cut_parts) - cut_parts, length)
 

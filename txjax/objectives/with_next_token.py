@@ -13,7 +13,8 @@ from txjax.objectives.classification import Classification, SingleOutput
 from txjax.objectives.next_token import NextToken
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
-TASK, TEXT = "task", "text"
+TASK = "task"
+TEXT = "text"
 
 
 @dataclasses.dataclass
@@ -85,7 +86,8 @@ class _Called:
 
 def _shift_tokens(batch: Batch) -> Batch:
     """The next tokens of each row and their weights: within one segment, in examples that have weight."""
-    tokens, segments = batch["tokens"], batch["segments"]
+    tokens = batch["tokens"]
+    segments = batch["segments"]
     following, of = (jnp.pad(x[:, 1:], ((0, 0), (0, 1))) for x in (tokens, segments))
     known = (of == segments) & (segments > 0)
     counted = batch["weights"].reshape(len(tokens), -1).max(1, keepdims=True) > 0

@@ -60,7 +60,8 @@ def scale_by_adafactor(axes: PyTree, exponent: float, min_scale: float) -> optax
         return AdafactorState(step, *(jax.tree.map(part, squares, axes) for part in (row, column, full)))
 
     def direction(g: jax.Array, p: jax.Array, names: Axes, row: PyTree, column: PyTree, full: PyTree) -> jax.Array:
-        m, own_axes = matrix(names), names.uncopied_dims
+        m = matrix(names)
+        own_axes = names.uncopied_dims
         # Two roots, since in float32 the product is zero for a token without a gradient.
         root = jnp.sqrt(row / row.mean(m.inputs, keepdims=True)) * jnp.sqrt(column) if m else jnp.sqrt(full)
         u = g / root

@@ -55,7 +55,8 @@ def steps_below_head(
     for path in (path for call in calls for path in call):
         if STACKED in axes[path] and _stack(path) not in stacks:
             layers = shapes[path][axes[path].index(STACKED)] * kinds[_stack(path)]
-            first, last = last + 1, last + layers
+            first = last + 1
+            last = last + layers
             stacks[_stack(path)] = range(first, last + 1)
     if not stacks:
         raise UserError("config.optimizer.layer_decay", "a model with a stack of layers", "none")

@@ -120,7 +120,8 @@ class InverseSquareRoot(Schedule):
     hold_steps: int | None = config_field(None, at_least=1)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
-        warmup, hold = self.warmup_steps, self.warmup_steps if self.hold_steps is None else self.hold_steps
+        warmup = self.warmup_steps
+        hold = self.warmup_steps if self.hold_steps is None else self.hold_steps
         if hold < max(warmup, 1):
             field = "warmup_steps" if self.hold_steps is None else "hold_steps"
             raise UserError(f"config.optimizer.schedule.{field}", f"at least {max(warmup, 1)}", hold)

@@ -44,7 +44,8 @@ class Figures:
 
 def figures(experiment: Experiment, platform: str) -> Figures:
     """The figures of an experiment, without running anything."""
-    spec, variables = experiment.data.spec(), meta.unbox(abstract_variables(experiment))
+    spec = experiment.data.spec()
+    variables = meta.unbox(abstract_variables(experiment))
     tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
     arguments = _arguments(experiment, variables, experiment.batch_size)
     return Figures(
@@ -72,14 +73,16 @@ def component(path: tuple[str, ...]) -> str:
 
 def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
     """The arguments of `forward_of` as shapes and dtypes: trained parameters, all other variables and a batch."""
-    params, optimizer = variables["params"], experiment.optimizer.tuning(experiment.model)
+    params = variables["params"]
+    optimizer = experiment.optimizer.tuning(experiment.model)
     others = variables | {"params": pick(params, optimizer.frozen)}
     return pick(params, optimizer.trained), others, batch_spec(experiment.data, batch_size)
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
-    optimizer, stored = experiment.optimizer.tuning(experiment.model), {*stored_parts(flat_paths(params)).values()}
+    optimizer = experiment.optimizer.tuning(experiment.model)
+    stored = {*stored_parts(flat_paths(params)).values()}
     for path, size in parameter_sizes(params).items():
         part = counts.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
         part["frozen" if path in stored or optimizer.frozen(path) else "trainable"] += size

@@ -99,7 +99,8 @@ class Program:
     def _rounds(self, loop: Instruction) -> int:
         """The trip count of a loop whose condition compares a counter, from 0, with a constant; else 1."""
         names = dict(re.findall(rf"(condition|body)={_NAME}", loop.text))
-        condition, body = self.computations[names["condition"]], self.computations[names["body"]]
+        condition = self.computations[names["condition"]]
+        body = self.computations[names["body"]]
         end = [value for i in condition.values() if (value := _constant(i)) is not None]
         counter = [i for i in condition.values() if i.opcode == "get-tuple-element"]
         if len(end) != 1 or len(counter) != 1:
@@ -130,7 +131,8 @@ class Program:
             if devices == 1:
                 continue
             if kind == "all-reduce" and computation.startswith("all-reduce-scatter"):
-                kind, sent = "reduce-scatter", sent // 2
+                kind = "reduce-scatter"
+                sent = sent // 2
             channel, chain = (re.search(rf'{word}="?(\d+)', instruction.text) for word in ("channel_id", "chain_id"))
             key = (channel[1], "chain", chain[1]) if channel and chain else (instruction.name, self.home[computation])
             where = re.search(r'op_name="([^"]*)"', instruction.text)
@@ -220,7 +222,8 @@ class Program:
 def _instruction(name: str, rest: str, root: bool) -> Instruction:
     """Parses `TYPE opcode(operands), attributes`."""
     end = _closing(rest) if rest.startswith("(") else rest.index(" ")
-    kind, rest = rest[:end], rest[end:].lstrip()
+    kind = rest[:end]
+    rest = rest[end:].lstrip()
     opcode, _, rest = rest.partition("(")
     end = _closing("(" + rest) - 1
     operands = tuple(re.findall(r"%([\w.\-]+)", rest[: end - 1]))

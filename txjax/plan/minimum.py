@@ -51,8 +51,10 @@ def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
     gradients come back. Expert parallelism: every token goes to its experts and back, forward and backward.
     Pipeline parallelism: a stage sends each microbatch in every round, and its gradient.
     """
-    parts, sizes = experiment.microbatches, dict(layout.batch.mesh.shape)
-    shares, stacks = list(_shares(experiment, layout)), _stacks(experiment, layout)
+    parts = experiment.microbatches
+    sizes = dict(layout.batch.mesh.shape)
+    shares = list(_shares(experiment, layout))
+    stacks = _stacks(experiment, layout)
     width = _width(experiment)
     return {
         "gather parameters": round(sum(2 * parts * s.size * (s.along - 1) / s.along for s in shares)),
@@ -81,7 +83,8 @@ def between_slices(experiment: Experiment, layout: Layout, slices: int) -> int:
 
 
 def _shares(experiment: Experiment, layout: Layout) -> Iterator[_Share]:
-    mesh, sizes = experiment.mesh, dict(layout.batch.mesh.shape)
+    mesh = experiment.mesh
+    sizes = dict(layout.batch.mesh.shape)
     of_batch = set(mesh.table()["batch"])
     of_tokens = {*of_batch, *mesh.table()["length"]}
     trained = flat_paths(layout.abstract.params)
@@ -112,7 +115,8 @@ def _width(experiment: Experiment) -> int:
 
 def _stacks(experiment: Experiment, layout: Layout) -> list[StackRecord]:
     """The stacks of layers that the forward pass of a batch meets."""
-    params, others = layout.variables["params"], {k: x for k, x in layout.variables.items() if k != "params"}
+    params = layout.variables["params"]
+    others = {k: x for k, x in layout.variables.items() if k != "params"}
     with record_stacks() as met, sharding.no_mesh():
         jax.eval_shape(forward_of(experiment), params, others, batch_spec(experiment.data, experiment.batch_size))
     return met

@@ -55,7 +55,8 @@ class Plan:
     @property
     def seconds(self) -> dict[str, float]:
         """The time of each resource for one step, if it were the only limit."""
-        chip, devices = self.target.chip, len(self.target.devices)
+        chip = self.target.chip
+        devices = len(self.target.devices)
         sent = sum((self.collectives or self.minimum).values())
         alone = {
             "compute": self.figures.flops_done / devices / chip.peak_flops,
@@ -128,7 +129,8 @@ def price(
     Args:
       compiled: its compiled step. If None, temporaries are an estimate, and collectives the lower bound.
     """
-    mesh, devices = experiment.mesh, len(target.devices)
+    mesh = experiment.mesh
+    devices = len(target.devices)
     share = experiment.batch_size / experiment.microbatches / mesh.num_shards("batch", devices)
     kept = round(figures.kept * share / mesh.num_shards("length", devices))
     state = state_bytes(layout, experiment)

@@ -62,14 +62,16 @@ class Scale:
             return [(kind, self.share(kind)) for kind in self.kinds]
         chosen: list[tuple[str, float]] = []
         for value in dict.fromkeys([ticks[0], ticks[-1], *ticks]):
-            text, share = f"{value:.4g}", self.share(value)
+            text = f"{value:.4g}"
+            share = self.share(value)
             if all(abs(share - at) >= apart + character * (len(text) + len(other)) / 2 for other, at in chosen):
                 chosen.append((text, share))
         return sorted(chosen, key=lambda mark: mark[1])
 
     def _round_numbers(self) -> list[float]:
         """Round numbers between the ends: 1, 2, 5 of each decade, or equally spaced; of few, with the ends."""
-        low, high = float(self.values[0]), float(self.values[-1])
+        low = float(self.values[0])
+        high = float(self.values[-1])
         locator = LogLocator(subs=(1, 2, 5), numticks=20) if self.log else MaxNLocator(5)
         ticks = [float(tick) for tick in locator.tick_values(low, high) if low <= tick <= high]
         return ticks if len(ticks) > 2 else [low, *ticks, high]

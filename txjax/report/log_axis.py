@@ -33,7 +33,8 @@ class RoundNumbers(Locator):
         """The ticks between two positive numbers; equally spaced where no two round numbers lie between them."""
         low, high = sorted((vmin, vmax))
         subs = next(subs for ratio, subs in SUBS if high / low > ratio)
-        first, last = math.floor(math.log10(low)), math.floor(math.log10(high))
+        first = math.floor(math.log10(low))
+        last = math.floor(math.log10(high))
         powers = range(first, last + 1, (last - first) // MOST + 1)
         ticks = [sub * 10.0**power for power in powers for sub in subs if low <= sub * 10.0**power <= high]
         return ticks if len(ticks) > 1 else [float(tick) for tick in MaxNLocator(4).tick_values(low, high)]

@@ -52,7 +52,8 @@ class Run:
         Links out of the workdir are skipped with a warning: they could expose any file of this machine.
         """
         end = int(self.rows[-1]["step"]) if self.rows else 0
-        by_folder, foreign = {}, []
+        by_folder = {}
+        foreign = []
         for folder in sorted((self.workdir / kind).glob("*/")):
             files = {int(path.stem): path for path in folder.iterdir() if path.stem.isdecimal() and path.is_file()}
             foreign += [path for path in files.values() if leaves(path, self.workdir)]

@@ -30,7 +30,8 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     pictures = _pictures(groups, metric, most)
     for name, (light, _) in pictures.items():
         replace_bytes(out / name, light)
-    points, paths = rank_points(groups, metric), [str(out / name) for name in pictures]
+    points = rank_points(groups, metric)
+    paths = [str(out / name) for name in pictures]
     logged = [name for name in dict.fromkeys([metric, "train/loss"]) if any(row.run.series(name)[0] for row in points)]
     overlaid = [_draw_pictures(lambda theme: curves(points, logged, theme))] if logged else []
     html = out / "index.html"

@@ -104,7 +104,8 @@ def texts(values: Sequence[Any]) -> list[Any]:
     def text(value: Any) -> Any:
         if not isinstance(value, dict):
             return json.dumps(value) if isinstance(value, list) else value
-        same, fields = by_class[str(value.get("class"))], flatten(value)
+        same = by_class[str(value.get("class"))]
+        fields = flatten(value)
         settings = [f"{k}={v}" for k, v in fields.items() if any(other.get(k, ...) != v for other in same)]
         name = str(value.get("class", "")).rpartition(".")[2]
         return f"{name}({', '.join(settings)})" if settings else name
@@ -142,7 +143,8 @@ def group_seeds(rows: Sequence[Row], metric: str, most: bool = False) -> list[Gr
 def _group(rows: list[Row], metric: str) -> Group:
     scores = [row.score(metric) for row in rows if row.state == "finished"]
     scores = [score for score in scores if math.isfinite(score)]
-    count, mean = len(scores), sum(scores) / len(scores) if scores else math.nan
+    count = len(scores)
+    mean = sum(scores) / len(scores) if scores else math.nan
     spread = math.sqrt(sum((x - mean) ** 2 for x in scores) / (count - 1)) if count > 1 else math.nan
     values = {path: value for path, value in rows[0].values.items() if path != SEED or len(rows) == 1}
     return Group(rows, values, mean, spread / math.sqrt(count) if count > 1 else math.nan, count)

@@ -32,7 +32,8 @@ def _of_the_rows(form: Form, table: Table) -> Iterator[str]:
             yield f"{few.sum()} rows have fewer than 3 tokens a parameter, a different regime: {_names(table, few)}"
     if {"params", "tokens", "flops"} <= set(table.values):
         ratio = 6 * table["params"] * table["tokens"] / table["flops"]
-        low, high = ratio.min(), ratio.max()
+        low = ratio.min()
+        high = ratio.max()
         if high > 1.2 * low or not 0.8 < np.median(ratio) < 1.25:
             yield (
                 f"6 N D is {low:.2f} to {high:.2f} of the FLOPs given: N leaves out the last layer, embeddings or "

@@ -32,7 +32,8 @@ class Envelope(Frontier):
             raise UserError("--data", "training curves of which two sizes or more are best somewhere", best)
         if kept is not inner:
             warnings.append("few sizes are on the envelope, so that the smallest and the largest are used too")
-        log_c, log_n = np.log(flops[kept]), np.log(params[kept])
+        log_c = np.log(flops[kept])
+        log_n = np.log(params[kept])
         laws = power_laws(flops[kept], params[kept], flops[kept] / 6 / params[kept])
         laws |= loss_law(flops[kept][::10], loss[kept][::10])
         left = log_n - np.log(laws["params_coefficient"]) - laws["params_exponent"] * log_c
@@ -68,7 +69,8 @@ def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
     """Budgets [n], the best run of each [n], its loss [n], the rows of all runs, and warnings."""
     if table.groups is None:
         raise UserError("--columns", "group=COLUMN: the run that each point of a training curve belongs to")
-    runs, warnings = {}, []
+    runs = {}
+    warnings = []
     for run in dict.fromkeys(table.groups):
         rows = np.flatnonzero(table.groups == run)
         rows = rows[np.argsort(table["flops"][rows], kind="stable")]
@@ -80,7 +82,8 @@ def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
         hint = "curves come from intermediate evaluations: config.evals.NAME.every_steps" if warnings else ""
         raise UserError("--data", "training curves of at least two runs", len(runs), hint=hint)
     ends = np.array([[table["flops"][rows[0]], table["flops"][rows[-1]]] for rows in runs.values()])
-    low, high = np.sort(ends[:, 0])[1], np.sort(ends[:, 1])[-2]
+    low = np.sort(ends[:, 0])[1]
+    high = np.sort(ends[:, 1])[-2]
     if not low < high:
         raise UserError("--data", "training curves of two runs that overlap in compute", f"{len(runs)} disjoint ones")
     at = np.geomspace(low, high, POINTS)

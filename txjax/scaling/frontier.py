@@ -42,12 +42,14 @@ def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dic
 
 def loss_law(flops: np.ndarray, loss: np.ndarray) -> dict[str, float]:
     """The law of the best loss, by least squares on its logarithm; with a floor if there are at least four budgets."""
-    table, squares = Table.of(flops=flops, loss=loss), Criterion("mse")
+    table = Table.of(flops=flops, loss=loss)
+    squares = Criterion("mse")
     if len(np.unique(flops)) >= 4:
         fitted = Regression(Broken("flops", 0), squares).fit(table, start={"E": loss.min() / 2, "b": 1.0, "c0": 0.1})
         floor, coefficient, exponent = (fitted.parameters[name] for name in ("E", "b", "c0"))
     else:
         fitted = Regression(Power("flops"), squares).fit(table, start={"Cc": 1.0, "alpha_C": 0.1})
-        floor, exponent = 0.0, fitted.parameters["alpha_C"]
+        floor = 0.0
+        exponent = fitted.parameters["alpha_C"]
         coefficient = float(bounded_exp(np.mean(np.log(loss) + exponent * np.log(flops))))  # Cc^alpha_C
     return {"loss_floor": floor, "loss_coefficient": coefficient, "loss_exponent": exponent}

@@ -156,7 +156,8 @@ class IsoFLOP(Frontier):
         chosen = np.arange(len(good))
         while len(good) >= 5 and len(np.unique(chosen := rng.integers(len(good), size=len(good)))) < 4:
             pass
-        rows, losses = [], []
+        rows = []
+        losses = []
         for profile in (good[i] for i in chosen):
             fitted = profile.fitted_loss(table["params"][profile.used])
             n = table["params"][profile.rows]
@@ -180,14 +181,18 @@ class IsoFLOP(Frontier):
 
     def _profile(self, table: Table, part: np.ndarray) -> IsoFLOPProfile:
         rows = part[np.argsort(table["params"][part], kind="stable")]
-        n, loss = table["params"][rows], table["loss"][rows]
+        n = table["params"][rows]
+        loss = table["loss"][rows]
         flops = float(np.exp(np.mean(np.log(table["flops"][rows]))))
-        sizes, best = np.unique(n), n[np.argmin(loss)]
+        sizes = np.unique(n)
+        best = n[np.argmin(loss)]
         if len(sizes) < 3:
             return IsoFLOPProfile(flops, rows, problem=f"{len(sizes)} size(s), a minimum needs 3")
-        inside, failed = sizes[0] < best < sizes[-1], []
+        inside = sizes[0] < best < sizes[-1]
+        failed = []
         if not inside:
-            which_edge, row = "smallest" if best == sizes[0] else "largest", table.names[rows[np.argmin(loss)]]
+            which_edge = "smallest" if best == sizes[0] else "largest"
+            row = table.names[rows[np.argmin(loss)]]
             failed.append(f"the least loss is at the edge, its {which_edge} size ({row})")
         minima = {name: FINDERS[name](n, loss) for name in (BETWEEN if inside else self.edges)}
         params_by_finder = {name: minimum.params for name, minimum in minima.items() if isinstance(minimum, Minimum)}

@@ -129,7 +129,8 @@ class Ladder:
 
         They differ by at least one head.
         """
-        rules, widths = self.rules, [0]
+        rules = self.rules
+        widths = [0]
         for k in range(sizes):
             wanted = rules.tokens_per_parameter * rules.spacing ** (2 * ((sizes - 1) / 2 - k))
             widths.append(max(self._width_for(budget, wanted), widths[-1] + rules.head_size))
@@ -173,7 +174,8 @@ class Ladder:
         warmup = None
         if hasattr(base.optimizer.schedule, "warmup_steps"):
             warmup = max(1, round(min(rules.warmup * steps, counts[0] / per_step)))
-        wider, larger = width / base.model.width, batch / base.batch_size
+        wider = width / base.model.width
+        larger = batch / base.batch_size
         lr = base.optimizer.peak_lr * wider**rules.lr_by_width * larger**rules.lr_by_batch
         return LadderRun(
             budget=budget,
@@ -199,7 +201,8 @@ class Ladder:
     def _model(self, width: int) -> tuple[Experiment, int, int]:
         """The config at a width, and its number of parameters with and without embeddings."""
         if width not in self._known:
-            rules, depth = self.rules, self.base.model.depth
+            rules = self.rules
+            depth = self.base.model.depth
             depth = depth if rules.aspect is None else max(1, round(width / rules.aspect))
             heads = max(1, width // rules.head_size)
             sizes = {"width": width, "depth": depth, "heads": heads}

@@ -94,7 +94,8 @@ class LearningRate(Form):
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
         """The same runs with resampled residuals of every quadratic."""
-        loss, free = table["loss"].copy(), _coefficients(table)
+        loss = table["loss"].copy()
+        free = _coefficients(table)
         for basin in basins(table):
             if not basin.problem:
                 left = np.log(table["loss"][basin.rows]) - basin.fitted
@@ -135,7 +136,8 @@ def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
     if np.linalg.matrix_rank(basis) < basis.shape[1]:
         return dataclasses.replace(empty, problem=f"{len(rows)} rows, too few or too similar for a quadratic")
     coefficients = np.linalg.lstsq(basis, y, rcond=None)[0]
-    slope, curvature = coefficients[1 : 1 + x.shape[1]], np.zeros((x.shape[1],) * 2)
+    slope = coefficients[1 : 1 + x.shape[1]]
+    curvature = np.zeros((x.shape[1],) * 2)
     for (i, j), value in zip(pairs, coefficients[1 + x.shape[1] :], strict=True):
         curvature[i, j] += value
         curvature[j, i] += value

@@ -97,7 +97,8 @@ def _descend(
         if not 0 < best < np.inf:
             break
         # The objective is divided by its value, so the curvature is scaled to match.
-        base, scale = _unit_curvature(residuals, criterion, theta) * np.sqrt(best), best
+        base = _unit_curvature(residuals, criterion, theta) * np.sqrt(best)
+        scale = best
 
         def scaled_objective(z, theta=theta, base=base, scale=scale):  # type: ignore[no-untyped-def]
             r, slopes = residuals(theta + base @ z)
@@ -127,7 +128,8 @@ def _to_corner(residuals: Residuals, theta: np.ndarray) -> np.ndarray:
     There, as many residuals as parameters are zero, so the linear programme of the linearised residuals is a Newton
     step to it (Osborne and Watson 1971).
     """
-    radius, best = 1.0, _total(residuals, Criterion("lad"), theta)
+    radius = 1.0
+    best = _total(residuals, Criterion("lad"), theta)
     for _ in range(40):
         r, slopes = residuals(theta)
         base = _unit_curvature(residuals, Criterion("lad"), theta) * np.sqrt(max(best, 1e-300))

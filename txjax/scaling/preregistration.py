@@ -59,7 +59,8 @@ def score(workdir: Path, last: Row) -> dict[str, float]:
         return {}
     try:
         written = json.loads(read_text(path))
-        predicted, metric = written["prediction"], written["metric"]
+        predicted = written["prediction"]
+        metric = written["metric"]
         metrics = {"prediction/loss": float(predicted["loss"])}
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(str(path), "a prediction as `txjax scaling predict` writes it", hint=str(error)) from None

@@ -97,11 +97,13 @@ class Regression(Form):
 
         log_sizes = np.linspace(0, np.log(flops / 6), 200)
         best = int(np.argmin([loss(x) for x in log_sizes]))
-        low, high = log_sizes[max(best - 1, 0)], log_sizes[min(best + 1, 199)]
+        low = log_sizes[max(best - 1, 0)]
+        high = log_sizes[min(best + 1, 199)]
         return best_run(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9}).x, flops)
 
     def _residuals(self, table: Table, offset: np.ndarray, base: np.ndarray) -> Residuals:
-        points, loss = table.values, table["loss"]
+        points = table.values
+        loss = table["loss"]
         log_loss = np.log(loss)
 
         def residuals(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

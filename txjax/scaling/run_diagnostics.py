@@ -22,7 +22,8 @@ def run_diagnostics(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _warms_up_long(row: Row) -> bool:
-    steps, warmup = row["step"], row.get("optimizer.schedule.warmup_steps")
+    steps = row["step"]
+    warmup = row.get("optimizer.schedule.warmup_steps")
     if not (steps and warmup and row["tokens"] and row["parameters"]):
         return False
     return warmup * row["tokens"] / steps > SLACK * row["parameters"]

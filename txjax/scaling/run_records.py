@@ -113,7 +113,8 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     if not (workdir / METRICS).exists():
         raise UserError(name, "a run that was started", hint=f"it has no {METRICS}")
     log = read_metrics(workdir)
-    step, planned = int(log[-1]["step"]) if log else 0, _number(workdir / "config.json", config, "num_steps") or 0
+    step = int(log[-1]["step"]) if log else 0
+    planned = _number(workdir / "config.json", config, "num_steps") or 0
     if step < planned and not curves:
         raise UserError(name, f"a run that reached its end, step {planned}", f"step {step}")
     facts = {key: _number(workdir / "manifest.json", manifest, key) for key in _FACTS}
@@ -139,7 +140,8 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
 def _tokens_per_step(config: Mapping[str, Any]) -> int | None:
     """Tokens of a batch, for a run whose manifest does not record them."""
-    data, batch = config.get("data"), config.get("batch_size")
+    data = config.get("data")
+    batch = config.get("batch_size")
     length = data.get("length") if isinstance(data, dict) else None
     return batch * length if isinstance(length, int) and isinstance(batch, int) and length else None
 

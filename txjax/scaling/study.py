@@ -86,7 +86,8 @@ class Study:
     def to_json(self, predictions: list[dict[str, Any]]) -> dict[str, Any]:
         """The output of `txjax scaling fit --json`."""
         failed = sum(law is None for law in self.draws)
-        spans, unknown = self.intervals(), self.unidentified_parameters()
+        spans = self.intervals()
+        unknown = self.unidentified_parameters()
         more = [
             f"{name} is unidentified: 95% of the draws lie between {low:.2g} and {high:.2g}"
             for name, (low, high) in spans.items()

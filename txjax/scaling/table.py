@@ -171,7 +171,8 @@ def _shown_value(value: Any) -> str:
 
 def _columns(text: str, records: Records) -> dict[str, str]:
     """The column of each role."""
-    known, field = records.columns(), "--columns"
+    known = records.columns()
+    field = "--columns"
     parts = re.split(r",(?=\s*\w+\s*=)", text) if text.strip() else []
     chosen: dict[str, str] = {}
     for part in parts:
@@ -207,7 +208,8 @@ def _where(records: Records, text: str) -> Records:
     """The records that match every clause."""
     for column, operator, value in _clauses(text, records.columns()):
         kept = [i for i, row in enumerate(records.rows) if _holds(row.get(column), operator, value)]
-        names, rows = [records.names[i] for i in kept], [records.rows[i] for i in kept]
+        names = [records.names[i] for i in kept]
+        rows = [records.rows[i] for i in kept]
         records = dataclasses.replace(records, names=names, rows=rows)
     return records
 
@@ -236,7 +238,8 @@ def _holds(cell: Any, operator: str, value: str) -> bool:
     if operator in ("=", "!="):
         same = any(_same(cell, word.strip()) for word in value.split("|"))
         return same if operator == "=" else not same
-    left, right = number(cell), number(value)
+    left = number(cell)
+    right = number(value)
     if math.isnan(right):
         raise UserError("--where", f"a number after {operator}", value)
     return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator]
@@ -262,7 +265,8 @@ def _without_largest(table: Table, count: int) -> Table:
 
 def _complete_columns(table: Table) -> Table:
     """The table with the third of N, D and C derived from two, and warnings about derived or duplicate values."""
-    has, warnings = set(table.values), []
+    has = set(table.values)
+    warnings = []
     if {"params", "tokens"} <= has and "flops" not in has:
         warnings.append("no column of FLOPs: C = 6 N D is used, without attention and the parameters that N excludes")
         table = table.adding(flops=6 * table["params"] * table["tokens"])

@@ -87,7 +87,8 @@ class OptunaStudy:
         library = optuna()
         self.aim = aim
         self.folder = folder
-        self.states, self.pruners = library.trial.TrialState, library.pruners
+        self.states = library.trial.TrialState
+        self.pruners = library.pruners
         self.gone = library.exceptions.UpdateFinishedTrialError
         self.fail_stale = library.storages.fail_stale_trials
         options = {"connect_args": {"timeout": 60}} if storage.startswith("sqlite") else {}
@@ -127,7 +128,8 @@ class OptunaStudy:
         first = (self._history(self.trials()[trial.number]) or [trial.number])[0]
         trial.set_user_attr(FOLDER, f"trial-{first:04d}")
         trial.set_user_attr(TAKEN, trial.number)
-        self.study.sampler, self.study.pruner = sampler(self.aim.seed + trial.number), self._pruner()
+        self.study.sampler = sampler(self.aim.seed + trial.number)
+        self.study.pruner = self._pruner()
         return trial
 
     def _pruner(self) -> Any:

@@ -129,7 +129,8 @@ def sample(
         raise UserError("sweep", "a method of sample: " + ", ".join(METHODS), method, near_misses(method, METHODS))
     if count < 1 or not ranges:
         raise UserError("sweep", "at least one point and one range in sample", count)
-    size, rng = len(ranges), np.random.default_rng(seed)
+    size = len(ranges)
+    rng = np.random.default_rng(seed)
     if method == "random":
         shares = rng.random((count, size))
     elif method == "sobol":  # the first of a power of two points, which are balanced

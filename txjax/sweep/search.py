@@ -94,7 +94,8 @@ class Search(Local):
         self, work: SweepJob, study: OptunaStudy, flops_per_step: int, jobs: int = 1, seconds: float | None = None
     ):
         super().__init__(work, [], jobs, seconds)
-        self.study, self.flops_per_step = study, flops_per_step
+        self.study = study
+        self.flops_per_step = flops_per_step
         self.trials: dict[str, Trial] = {}  # running
         self.taken: list[Trial] = []  # not started yet: the run of a killed worker still locks the folder
         self._missing = 1
@@ -112,7 +113,8 @@ class Search(Local):
     def more(self) -> bool:
         """Whether trials are missing, on this worker or on others."""
         if time.monotonic() - self._looked > LOOK:
-            self._missing, self._looked = self.study.missing(), time.monotonic()
+            self._missing = self.study.missing()
+            self._looked = time.monotonic()
         return bool(self.taken) or self._missing > 0
 
     def start(self) -> None:
@@ -193,7 +195,8 @@ class Search(Local):
 
     def _end_trial(self, mine: Trial, cause: str) -> None:
         """Ends a trial whose run has ended: pruned, finished or failed."""
-        number, states = mine.trial.number, self.study.states
+        number = mine.trial.number
+        states = self.study.states
         value = mine.values.get(self.work.saved_step(mine.point), math.nan)
         if mine.pruned and not self.work.is_finished(mine.point):
             self.study.tell(number, state=states.PRUNED)

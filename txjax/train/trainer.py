@@ -120,7 +120,8 @@ class Trainer:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
         experiment = self.experiment
         end = experiment.num_steps
-        step, last = self.start, min(until or end, end)
+        step = self.start
+        last = min(until or end, end)
         profile = Profile(profiled, self.run.workdir, self.start, last)
         self.preemption.starting = False
         self.goodput.switch("step")
@@ -136,7 +137,8 @@ class Trainer:
                 read_rows(self)  # of the step before, now that this one keeps the devices busy
                 self._write_row()
                 self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
-                due, saved = self._due(step), step % experiment.checkpoint.every_steps == 0 or step in (end, until)
+                due = self._due(step)
+                saved = step % experiment.checkpoint.every_steps == 0 or step in (end, until)
                 if saved:
                     self._save(step, due)
                 if due and not self.preemption.asked:  # else the run evaluates when it resumes
@@ -161,7 +163,8 @@ class Trainer:
 
     def create(self) -> None:
         """Creates the state of step 0: drawn from the seed, or with the parameters of another run."""
-        origin, experiment = self.run.init_source, self.experiment
+        origin = self.run.init_source
+        experiment = self.experiment
         self.state = origin.begin(experiment, self.layout) if origin else self.layout.create(experiment.seed)
 
     def batches(self) -> Generator[HostBatch]:

@@ -2,6 +2,18 @@
 
 from txjax.transfer.origin import From
 from txjax.transfer.resize import Bicubic, Bilinear, Every, First, Linear1D, ResizeAxis
+from txjax.transfer.spectrograms import CutOrStretch, SummedChannels
 from txjax.transfer.words import Words
 
-__all__ = ["Bicubic", "Bilinear", "Every", "First", "From", "Linear1D", "ResizeAxis", "Words"]
+__all__ = [
+    "Bicubic",
+    "Bilinear",
+    "CutOrStretch",
+    "Every",
+    "First",
+    "From",
+    "Linear1D",
+    "ResizeAxis",
+    "SummedChannels",
+    "Words",
+]

@@ -42,7 +42,8 @@ def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variable
         start = f"weights/{kind}/"
         for at, (shape, dtype) in arrays.items():
             if at.startswith(start):
-                collection, path = "params", at.removeprefix(start)
+                collection = "params"
+                path = at.removeprefix(start)
                 if kind == "model_state":
                     collection, _, path = path.partition("/")
                 stored.setdefault(collection, {})[path] = Stored(at, tuple(shape), dtype)
@@ -119,7 +120,8 @@ def match(sources: Sequence[Source], here: Variables, axes: Mapping[str, tuple[s
     """
     for source in sources:
         _check_prefixes(source, here)
-    rows, taken = [], set()
+    rows = []
+    taken = set()
     for collection, arrays in here.items():
         for path, array in arrays.items():
             claims = [(i, stored) for i, source in enumerate(sources) if (stored := source.claim(collection, path))]
@@ -153,7 +155,8 @@ def _resizes(
 ) -> tuple[tuple[int, ResizeAxis], ...]:
     """Which axes are resized, and how. Raises UserError if the result is not the array here."""
     ways = {way.axis: way for way in source.origin.resize}
-    resizes, same = [], here.dtype == there.dtype and len(here.shape) == len(there.shape)
+    resizes = []
+    same = here.dtype == there.dtype and len(here.shape) == len(there.shape)
     unnamed = (None,) * len(here.shape)
     for number, (rows, count, name) in enumerate(zip(here.shape, there.shape, names or unnamed, strict=False)):
         if same and name in ways:
@@ -161,7 +164,7 @@ def _resizes(
                 ways[name].check(rows, count)
             except UserError as error:
                 raise error.with_path(f"{source.field}.resize", "resize") from None
-        if rows != count and name in ways:
+        if name in ways and not ways[name].keeps(rows, count):
             resizes.append((number, ways[name]))
         elif rows != count:
             same = False

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,10 @@ class ResizeAxis:
 
     def check(self, rows: int, there: int) -> None:
         """Raises UserError if an axis of size `there` can't be brought to size `rows`."""
+
+    def keeps(self, rows: int, there: int) -> bool:
+        """Whether an axis of size `there` stays as it is."""
+        return rows == there
 
     def resize_axis(self, array: Shaped[Array, "..."], number: int, rows: int) -> Shaped[Array, "..."]:
         """The array with its axis of this number brought to size `rows`."""
@@ -59,35 +63,73 @@ class Bicubic(ResizeAxis):
       prefix: positions before the first patch (1 for a class token).
       columns: patches in a row here. If None, the grid is square.
       columns_there: the same in the source run.
+      prefix_there: positions before the first patch in the source run; the last one is copied where here are more. If
+        None, as many as here.
     """
 
     prefix: int = config_field(1, at_least=0)
     columns: int | None = config_field(None, at_least=1)
     columns_there: int | None = config_field(None, at_least=1)
+    prefix_there: int | None = config_field(None, at_least=1)
     axis: str = dataclasses.field(default="positions", kw_only=True)
     method: ClassVar[str] = "cubic"
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
-        before, after = self._grid(len(table), self.columns_there), self._grid(rows, self.columns)
-        prefix, patches = table[: self.prefix], table[self.prefix :].reshape(*before, -1)
-        resized = jax.image.resize(patches, (*after, table.shape[1]), self.method).reshape(-1, table.shape[1])
-        return jnp.concatenate([prefix, resized.astype(table.dtype)])
+        before = self._there.grid(len(table))
+        after = self._here.grid(rows)
+        skipped = self._there.prefix
+        copies = [table[skipped - 1 : skipped]] * (self.prefix - skipped)
+        patches = self.resize_grid(table[skipped:].reshape(*before, -1), after).reshape(-1, table.shape[1])
+        return jnp.concatenate([table[: min(self.prefix, skipped)], *copies, patches.astype(table.dtype)])
+
+    def resize_grid(self, patches: Float[Array, "R C D"], size: tuple[int, int]) -> Float[Array, "r c D"]:
+        """The positions of a grid of so many rows and columns."""
+        return jax.image.resize(patches, (*size, patches.shape[2]), self.method)
 
     def check(self, rows: int, there: int) -> None:
-        if rows == there:
+        if self.keeps(rows, there):
             return
-        for count, columns, field in ((rows, self.columns, "columns"), (there, self.columns_there, "columns_there")):
-            if count <= self.prefix or math.prod(self._grid(count, columns)) != count - self.prefix:
-                raise UserError(
-                    f"resize.{field}",
-                    f"a grid of {count - self.prefix} patches ({self.prefix} of {count} {self.axis} are the prefix)",
-                    "a square grid" if columns is None else f"rows of {columns}",
-                )
+        self._here.check(rows, self.axis, "columns")
+        self._there.check(there, self.axis, "columns_there")
 
-    def _grid(self, count: int, columns: int | None) -> tuple[int, int]:
+    def keeps(self, rows: int, there: int) -> bool:
+        here = self._here
+        origin = self._there
+        return rows == there and here.prefix == origin.prefix and here.grid(rows) == origin.grid(there)
+
+    @property
+    def _here(self) -> "_Patches":
+        return _Patches(self.prefix, self.columns)
+
+    @property
+    def _there(self) -> "_Patches":
+        return _Patches(self.prefix if self.prefix_there is None else self.prefix_there, self.columns_there)
+
+
+class _Patches(NamedTuple):
+    """How a table of positions is a grid.
+
+    Attributes:
+      prefix: positions before the first patch.
+      columns: patches in a row. If None, the grid is square.
+    """
+
+    prefix: int
+    columns: int | None
+
+    def grid(self, count: int) -> tuple[int, int]:
+        """The rows and columns of so many positions."""
         patches = count - self.prefix
-        columns = math.isqrt(patches) if columns is None else columns
+        columns = math.isqrt(patches) if self.columns is None else self.columns
         return patches // columns, columns
+
+    def check(self, count: int, axis: str, field: str) -> None:
+        """Raises UserError unless so many positions are a prefix and a grid."""
+        patches = count - self.prefix
+        if patches <= 0 or math.prod(self.grid(count)) != patches:
+            expected = f"a grid of {patches} patches ({self.prefix} of {count} {axis} are the prefix)"
+            got = "a square grid" if self.columns is None else f"rows of {self.columns}"
+            raise UserError(f"resize.{field}", expected, got)
 
 
 @dataclasses.dataclass

@@ -1,6 +1,7 @@
 """Utterances: recordings of speech with their words."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from txjax.data.audio.chained import Chained
 from txjax.data.audio.text_normalization import TextNormalization
 from txjax.data.audio.transcripts import SPACE, Transcripts, can_encode
 from txjax.data.dataset import Example, Source, describing_field
+from txjax.data.loading.rng import example_rng
 from txjax.data.text.templates import Template
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Characters, Tokenizer
@@ -108,6 +110,10 @@ class UtteranceSource(AudioSource):
     def text(self, plan: Plan) -> str:
         """The normalised transcript of an example."""
         return SPACE.join(map(self._transcripts.text, plan.numbers))
+
+    def transcripts(self) -> Iterator[str]:
+        """The normalised transcripts of an epoch, without reading a recording."""
+        return (self.text(self.plan(index, example_rng(0, 0, index))) for index in range(len(self)))
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         plan = self.plan(index, rng)

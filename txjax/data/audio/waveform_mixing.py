@@ -34,7 +34,8 @@ class WaveformMixup:
           audio: float32 [T], without padding.
           other: float32 [S], without padding.
         """
-        mixes, share = rng.random() < self.probability, np.float32(rng.beta(self.alpha, self.alpha))
+        mixes = rng.random() < self.probability
+        share = np.float32(rng.beta(self.alpha, self.alpha))
         if not mixes:
             return audio, 1.0
         mixed = share * (audio - audio.mean())

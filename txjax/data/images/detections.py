@@ -66,7 +66,8 @@ class Detections(TFDSDataset):
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         shapes = {"image": spec(tuple(self.shape), "float32"), "extent": spec((2,), "int32")}
-        boxes, labels = spec((self.objects, 4), "float32"), spec((self.objects,), "int32")
+        boxes = spec((self.objects, 4), "float32")
+        labels = spec((self.objects,), "int32")
         shapes |= {"boxes": boxes, "box_labels": labels, "box_areas": spec((self.objects,), "float32")}
         shapes |= {"crowd_boxes": boxes, "crowd_labels": labels, "stored_extent": spec((2,), "float32")}
         if self.masks_feature is not None:
@@ -129,7 +130,8 @@ class DetectionSource:
         return len(self._records)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        data, scene = self._data, self._scene(index)
+        data = self._data
+        scene = self._scene(index)
         if scene is None:
             empty = np.full(data.objects, NO_OBJECT, np.int32)
             example = {name: np.zeros(x.shape, x.dtype) for name, x in data.spec().items() if name != "id"}
@@ -188,7 +190,8 @@ class DetectionSource:
         if len(boxes) and number not in counts:
             counts[number] = len(boxes)
             first = [round(float(x), 4) for x in boxes[0]]
-            place, total = self._records.place(number), sum(counts.values())
+            place = self._records.place(number)
+            total = sum(counts.values())
             logger.warning("%s has boxes %s: %d (%d so far), first %s", place, change, len(boxes), total, first)
 
     def _pad_scene(self, scene: Scene, number: int) -> Example:
@@ -204,7 +207,8 @@ class DetectionSource:
         pixels[:, :width] = scene.image
         image[:height, :width] = self._normalised(pixels)[:, :width]
         share = np.array([height / data.shape[0], width / data.shape[1]] * 2, np.float32)
-        objects, crowds = scene.objects, scene.crowds
+        objects = scene.objects
+        crowds = scene.crowds
         example = {
             "image": image,
             "extent": np.array([height, width], np.int32),

@@ -96,7 +96,8 @@ class CenterCrop(Geometric):
     size: int = config_field(224, at_least=1)
 
     def view(self, height: int, width: int, rng: np.random.Generator) -> View:
-        top, left = (height - self.size) // 2, (width - self.size) // 2
+        top = (height - self.size) // 2
+        left = (width - self.size) // 2
         if min(top, left) < 0:
             hint = "put Resize before it"
             raise UserError("data.transforms", f"CenterCrop of at most {min(height, width)}", self.size, hint=hint)

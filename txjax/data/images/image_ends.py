@@ -49,9 +49,11 @@ def _inflates_whole(size: tuple[int, int], content: bytes) -> bool:
     passes = _PASSES if _is_interlaced(content) else ((0, 0, 1, 1),)
     needed = 0
     for left, top, column_step, row_step in passes:
-        columns, rows = -(-(width - left) // column_step), -(-(height - top) // row_step)
+        columns = -(-(width - left) // column_step)
+        rows = -(-(height - top) // row_step)
         needed += rows * (1 + (columns * bits + 7) // 8) if columns > 0 and rows > 0 else 0
-    inflater, inflated = zlib.decompressobj(), 0
+    inflater = zlib.decompressobj()
+    inflated = 0
     for data in _png_data(content):
         while data and inflated < needed:
             inflated += len(inflater.decompress(data, _PIECE))

@@ -40,13 +40,15 @@ class ImageRecords:
         """
         files = [image_feature] if masks_feature is None else [image_feature, masks_feature]
         self._records = records.Records(*where, features, encoded=files)
-        self._feature, self._corrupt = image_feature, corrupt
+        self._feature = image_feature
+        self._corrupt = corrupt
         stated = records.check(*where)
         self._files = records.Records(*where, ["file"]) if "file" in stated else None  # of a folder's images
         *self._size, stored = stated[image_feature].shape
         self._channels = stored if stored in MODES else 3
         self._left_out: set[int] = set()  # numbers of records that are not used
-        self.name, self.fingerprint = self._records.name, self._records.fingerprint
+        self.name = self._records.name
+        self.fingerprint = self._records.fingerprint
 
     def __len__(self) -> int:
         return len(self._records)
@@ -94,7 +96,8 @@ class Normaliser:
 
     def __init__(self, mean: tuple[float, ...], std: tuple[float, ...], width: int, channels: int):
         rows_std, rows_mean = (np.tile(np.broadcast_to(x, channels), width) for x in (std, mean))
-        self._scale, self._shift = (1 / (255 * rows_std)).astype(np.float32), (-rows_mean / rows_std).astype(np.float32)
+        self._scale = (1 / (255 * rows_std)).astype(np.float32)
+        self._shift = (-rows_mean / rows_std).astype(np.float32)
 
     def __call__(self, pixels: np.ndarray) -> np.ndarray:
         """uint8 [H W C] -> float32 [H W C]."""

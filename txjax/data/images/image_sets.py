@@ -53,14 +53,17 @@ def _cut_splits(images: int, percent: int = 90, test: str = "test") -> dict[str,
 
 def _only_train(images: int, train: int, valid: int) -> dict[str, str]:
     """`train` alone: these percentages for training and validation, the rest to test."""
-    end, last = images * train // 100, images * train // 100 + images * valid // 100
+    end = images * train // 100
+    last = images * train // 100 + images * valid // 100
     few = f"train[{end}:{end + 200}]"
     return _splits(f"train[:{end}]", f"train[{end}:{last}]", f"train[{last}:]", few, f"train[:{last}]")
 
 
 _NORB = _splits("train", "test[:50%]", "test[50%:]", "test[:200]")
-_CLEVR, _SPRITES = _cut_splits(70_000, test="validation"), _only_train(737_280, 80, 10)
-_OBJECT_DISTANCES, _VEHICLE_DISTANCES = (8.0, 8.5, 9.0, 9.5, 10.0), (8.0, 20.0, 999.0)
+_CLEVR = _cut_splits(70_000, test="validation")
+_SPRITES = _only_train(737_280, 80, 10)
+_OBJECT_DISTANCES = (8.0, 8.5, 9.0, 9.5, 10.0)
+_VEHICLE_DISTANCES = (8.0, 20.0, 999.0)
 _CLEVR_COUNT = Count(part="size", least=3, most=10)
 _CLEVR_DISTANCE = Nearest(part="pixel_coords", axis=2, thresholds=_OBJECT_DISTANCES)
 _VEHICLE = Nearest(part="location", axis=2, thresholds=_VEHICLE_DISTANCES, kind="type", kinds=3)  # car, van, truck

@@ -50,8 +50,10 @@ class CutMix(Mixing):
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         height, width, _ = image.shape
         side = np.sqrt(1 - rng.beta(self.alpha, self.alpha))
-        rows, columns = int(height * side), int(width * side)
-        top, left = int(rng.integers(height)) - rows // 2, int(rng.integers(width)) - columns // 2
+        rows = int(height * side)
+        columns = int(width * side)
+        top = int(rng.integers(height)) - rows // 2
+        left = int(rng.integers(width)) - columns // 2
         box = slice(max(top, 0), max(top + rows, 0)), slice(max(left, 0), max(left + columns, 0))
         image[box] = other[box]
         return image, 1 - image[box][..., 0].size / (height * width)

@@ -51,7 +51,8 @@ class RandAugment(Transform):
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         picture = to_picture(image, "RandAugment")
         for name in rng.choice(list(OPERATIONS), self.layers):
-            happens, direction = rng.random() < self.probability, rng.choice((-1, 1))
+            happens = rng.random() < self.probability
+            direction = rng.choice((-1, 1))
             magnitude = float(np.clip(rng.normal(self.magnitude, self.deviation), 0, 10))
             if happens:
                 picture = OPERATIONS[name](picture, direction * magnitude / 10)

@@ -16,7 +16,8 @@ def draw_box(
     for _ in range(10):
         pixels = rng.uniform(*area) * height * width
         shape = math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1])))
-        rows, columns = round(math.sqrt(pixels / shape)), round(math.sqrt(pixels * shape))
+        rows = round(math.sqrt(pixels / shape))
+        columns = round(math.sqrt(pixels * shape))
         if 0 < rows <= height and 0 < columns <= width:
             return int(rng.integers(height - rows + 1)), int(rng.integers(width - columns + 1)), rows, columns
     return None
@@ -24,7 +25,8 @@ def draw_box(
 
 def middle_box(height: int, width: int, ratio: tuple[float, float]) -> Box:
     """The largest central box of an image with width : height in `ratio`."""
-    rows, columns = height, width
+    rows = height
+    columns = width
     if width < ratio[0] * height:
         rows = round(width / ratio[0])
     elif width > ratio[1] * height:

@@ -63,7 +63,8 @@ class View:
           height, width: of the image, in pixels.
         """
         pixels = boxes * np.array([height, width, height, width])
-        corner, size = np.array([self.top, self.left] * 2), np.array([self.height, self.width] * 2)
+        corner = np.array([self.top, self.left] * 2)
+        size = np.array([self.height, self.width] * 2)
         clipped = (pixels - corner) / size
         if self.mirrored:
             clipped[:, [1, 3]] = 1 - clipped[:, [3, 1]]
@@ -72,13 +73,16 @@ class View:
 
     def _crop(self, image: np.ndarray) -> np.ndarray:
         """[H W C] -> [height width C], black outside the image."""
-        bottom, right = self.top + self.height, self.left + self.width
+        bottom = self.top + self.height
+        right = self.left + self.width
         if min(self.top, self.left) >= 0 and bottom <= image.shape[0] and right <= image.shape[1]:
             return image[self.top : bottom, self.left : right]
-        top, left = max(self.top, 0), max(self.left, 0)
+        top = max(self.top, 0)
+        left = max(self.left, 0)
         inside = image[top : max(bottom, 0), left : max(right, 0)]
         padded = np.zeros((self.height, self.width, image.shape[2]), image.dtype)
-        row, column = top - self.top, left - self.left
+        row = top - self.top
+        column = left - self.left
         padded[row : row + inside.shape[0], column : column + inside.shape[1]] = inside
         return padded
 

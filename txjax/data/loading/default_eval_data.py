@@ -25,7 +25,8 @@ def follow_training_data(data: Dataset, train: Dataset) -> Dataset:
     Raises:
       UserError: a name is missing, and the training data are several sets or none of TFDS.
     """
-    data, known = copy.deepcopy(data), sets(train)
+    data = copy.deepcopy(data)
+    known = sets(train)
     names = {(node.name, node.data_dir) for node in known.values()}
     for path, node in sets(data).items():
         like = known.get(path) or (next(iter(known.values())) if len(names) == 1 else None)
@@ -34,7 +35,8 @@ def follow_training_data(data: Dataset, train: Dataset) -> Dataset:
             hint = f"the default needs training data of one TFDS data set; these are {names_of_sets}"
             raise UserError(f"{path}.name", "the name of a TFDS data set", None, hint=hint)
         if like is not None and node.name in (None, like.name):
-            node.name, node.data_dir = like.name, node.data_dir or like.data_dir
+            node.name = like.name
+            node.data_dir = node.data_dir or like.data_dir
         for field in described_fields(node):
             if like is not None and getattr(node, field) is None and _shares_field(node, like, field):
                 setattr(node, field, copy.deepcopy(getattr(like, field)))
@@ -71,8 +73,10 @@ def names_and_splits(data: Dataset) -> tuple[str, str]:
 def differences(data: Dataset, train: Dataset) -> list[str]:
     """The differences between examples of an evaluation and of training, other than the split, one phrase each."""
     phrases = []
-    spec, other = data.spec(), train.spec()
-    names, train_names = names_and_splits(data)[0], names_and_splits(train)[0]
+    spec = data.spec()
+    other = train.spec()
+    names = names_and_splits(data)[0]
+    train_names = names_and_splits(train)[0]
     if names != train_names:
         phrases.append(f"{names} (training: {train_names})")
     for key in sorted(set(spec) & set(other)):

@@ -12,7 +12,8 @@ from txjax.types import UserError
 
 _lengths: dict[str, int] = {}  # by the config of the data set: a sweep has many points of the same data
 E = TypeVar("E")
-FIELD, STEPS = "num_epochs", "num_steps"
+FIELD = "num_epochs"
+STEPS = "num_steps"
 
 
 def in_steps(experiment: E, assigned: Iterable[str] = ()) -> E:

@@ -77,7 +77,8 @@ class Mixture(Dataset):
 
     def open(self) -> Source:
         self.check()
-        sources, weights = open_parts(self.parts), self.weights
+        sources = open_parts(self.parts)
+        weights = self.weights
         if isinstance(weights, Temperature):
             weights = weights.weights({name: len(source) for name, source in sources.items()})
         return MixtureSource(sources, weights)

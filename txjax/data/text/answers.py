@@ -84,7 +84,8 @@ class AnswerSource(SentenceSource):
 
     def __init__(self, text: Answers):
         super().__init__(text)
-        self._answers, self._ends = text, open_ends(text)
+        self._answers = text
+        self._ends = open_ends(text)
         questions, contexts = (np.diff(tokens.documents) for tokens in self._tokens)
         self._windows = np.stack([np.arange(len(contexts)), np.zeros_like(contexts)], 1)
         self.fingerprint = f"{self.fingerprint} {text.answer_feature}"
@@ -142,7 +143,8 @@ class AnswerSource(SentenceSource):
 
     def question(self, record: int) -> "Question":
         """A record's context with the characters of its tokens, and its answers."""
-        text, read = self._answers, self._records[record]
+        text = self._answers
+        read = self._records[record]
         context = as_string(read[text.features[1]])
         return Question(context, text.tokenizer.offsets(context), [*map(as_string, read[text.answer_feature]["text"])])
 

@@ -102,10 +102,13 @@ class CompletionSource:
         return len(self._kept)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        record, length = int(self._kept[index]), self._data.length
-        prompt, answer = self._prompts.text(record), self._answers.text(record)
+        record = int(self._kept[index])
+        length = self._data.length
+        prompt = self._prompts.text(record)
+        answer = self._answers.text(record)
         text = np.concatenate([prompt, answer, [self._end]], dtype=np.int32)
-        size, first = len(text) - 1, len(prompt) - 1
+        size = len(text) - 1
+        first = len(prompt) - 1
         example = {key: np.zeros(length, np.int32) for key in ("tokens", "targets", "segments")}
         example["weights"] = np.zeros(length, np.float32)
         example["tokens"][:size] = text[:-1]
@@ -117,8 +120,10 @@ class CompletionSource:
 
 def _kept_records(data: Completions, prompts: np.ndarray, answers: np.ndarray) -> np.ndarray:
     """The numbers of the records that are examples, by the tokens of their texts. Logs how many are left out."""
-    empty, sizes = (prompts == 0) | (answers == 0), prompts + answers
-    long, where = ~empty & (sizes > data.length), f"{data.name} {data.split}"
+    empty = (prompts == 0) | (answers == 0)
+    sizes = prompts + answers
+    long = ~empty & (sizes > data.length)
+    where = f"{data.name} {data.split}"
     if long.any() and data.too_long == "refuse":
         expected = f"at least {sizes[~empty].max()}, the longest prompt with its answer in {where}"
         raise UserError("data.length", expected, data.length, hint='or leave longer ones out by too_long = "drop"')

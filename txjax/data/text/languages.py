@@ -100,7 +100,8 @@ class _InLanguageSource:
     """A source whose examples have the id of a language."""
 
     def __init__(self, source: Any, number: int):
-        self._source, self._number = source, np.int32(number)
+        self._source = source
+        self._number = np.int32(number)
         self.fingerprint = f"{source.fingerprint} in language {number}"
 
     def __len__(self) -> int:
@@ -116,7 +117,8 @@ class _BucketedInLanguage(_InLanguageSource, Bucketed):
 
     def __init__(self, source: Bucketed, number: int):
         super().__init__(source, number)
-        self.buckets, self.sort_batches = source.buckets, source.sort_batches
+        self.buckets = source.buckets
+        self.sort_batches = source.sort_batches
         self.lengths = tuple(
             Lengths(
                 lengths.of, {**lengths.axes, KEY: lengths.axes["tokens"]} if "tokens" in lengths.axes else lengths.axes

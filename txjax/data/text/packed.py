@@ -59,7 +59,8 @@ class PackedSource:
     """The packed windows of a split, by index."""
 
     def __init__(self, text: PackedText, tokens: Tokens):
-        self._text, self._tokens = text, tokens
+        self._text = text
+        self._tokens = tokens
         made_from = {
             "layout": LAYOUT,
             "tokens": tokens.fingerprint,
@@ -142,7 +143,8 @@ def cut_documents(documents: np.ndarray, length: int, reach: int, stride: int | 
       stride: tokens from the start of a piece to the start of its document's next one. If None, `length`.
     """
     stride = stride or length
-    starts, sizes = documents[:-1], np.maximum(np.diff(documents) - reach, 0)
+    starts = documents[:-1]
+    sizes = np.maximum(np.diff(documents) - reach, 0)
     counts = np.where(sizes > 0, 1 + np.maximum(-(-(sizes - length) // stride), 0), 0)
     document = np.repeat(np.arange(len(sizes)), counts)
     offsets = stride * (np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts))

@@ -113,13 +113,15 @@ class PairSource(Bucketed):
     """The pairs of a split, in the order of its records."""
 
     def __init__(self, pairs: Pairs):
-        self._pairs, self._templates = pairs, pairs.templates()
+        self._pairs = pairs
+        self._templates = pairs.templates()
         opened = []
         for template, tokenizer, side in zip(self._templates, pairs.tokenizers(), pairs.sides(), strict=True):
             with _name_side(side):
                 opened.append(open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer))
         self._source, self._target = opened
-        of_source, of_target = {"source_tokens", "source_segments"}, {"tokens", "targets", "segments", "weights"}
+        of_source = {"source_tokens", "source_segments"}
+        of_target = {"tokens", "targets", "segments", "weights"}
         most = pairs.source_length, pairs.length
         sizes = [np.diff(tokens.documents) + 1 for tokens in (self._source, self._target)]  # with one special token
         self._kept = _kept_pairs(pairs, sizes, most)
@@ -129,17 +131,20 @@ class PairSource(Bucketed):
             Lengths(np.minimum(side_sizes[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
             for side_sizes, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
         )
-        self.buckets, self.sort_batches = (*pairs.buckets, most), pairs.sort_batches
+        self.buckets = (*pairs.buckets, most)
+        self.sort_batches = pairs.sort_batches
         source_tokenizer, tokenizer = pairs.tokenizers()
         self._source_end = source_tokenizer.special(pairs.end)
-        self._start, self._end = tokenizer.special(pairs.start), tokenizer.special(pairs.end)
+        self._start = tokenizer.special(pairs.start)
+        self._end = tokenizer.special(pairs.end)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def texts(self, indices: np.ndarray) -> list[tuple[str, str]]:
         """The whole source and target texts of some pairs."""
-        pairs, names = self._pairs, {name for template in self._templates for name in template.names}
+        pairs = self._pairs
+        names = {name for template in self._templates for name in template.names}
         read = records.Records(pairs.name, pairs.split, pairs.data_dir, sorted(names))
         selected = (read[int(self._kept[index])] for index in indices)
         source, target = self._templates
@@ -149,7 +154,8 @@ class PairSource(Bucketed):
         source = self._pairs.source_length
         target = self._pairs.length
         record = int(self._kept[index])
-        text, answer = self._source.text(record)[: source - 1], self._target.text(record)[: target - 1]
+        text = self._source.text(record)[: source - 1]
+        answer = self._target.text(record)[: target - 1]
         segments = _pad_row(np.ones(len(answer) + 1, np.int32), target)
         return {
             "source_tokens": _pad_row(np.append(text, np.int32(self._source_end)), source),
@@ -174,7 +180,8 @@ def _kept_pairs(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) ->
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
     empty = np.logical_or(*(side_sizes == 1 for side_sizes in sizes))
     long = ~empty & np.logical_or(*(side_sizes > size for side_sizes, size in zip(sizes, most, strict=True)))
-    place, limits = f"{pairs.name} {pairs.split}", f"source_length, length = {most}"
+    place = f"{pairs.name} {pairs.split}"
+    limits = f"source_length, length = {most}"
     if empty.any():
         log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))
     if long.any() and pairs.too_long == "refuse":

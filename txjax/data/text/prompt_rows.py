@@ -79,7 +79,8 @@ class PromptEncoder:
 
         Prompt and answer are one text; the answer's tokens are those after as many as the prompt alone has.
         """
-        start, alone = np.array(self.start, np.int32), self.tokenizer.encode_batch(prompts)
+        start = np.array(self.start, np.int32)
+        alone = self.tokenizer.encode_batch(prompts)
         whole = iter(self.tokenizer.encode_batch([f"{p}{self.gap}{a}" for p in prompts for a in self.answers]))
         encoded = []
         for prompt, ids in zip(prompts, alone, strict=True):
@@ -110,7 +111,8 @@ class PromptEncoder:
 
     def _truncate(self, rows: Sequence[Row], size: int) -> Sequence[Row]:
         """The rows of one prompt without as many of its first tokens as are too many; the start token stays."""
-        excess, first = size - self.length, len(self.start)
+        excess = size - self.length
+        first = len(self.start)
         if excess <= 0:
             return rows
         if rows[0].answer - excess < max(first, 1):

@@ -181,12 +181,14 @@ class PromptSource(Bucketed):
         self._labels = labels.astype(np.int32)
         encoder = data.encoder()
         rows = encoder.fitting(prompts, f"{data.name} {data.split}")
-        self._tokens, self._answers = np.concatenate([row.ids for row in rows]), np.array([row.answer for row in rows])
+        self._tokens = np.concatenate([row.ids for row in rows])
+        self._answers = np.array([row.answer for row in rows])
         self._ends = np.cumsum([len(row.ids) for row in rows])
         self.longest_answer = max(len(row.ids) - row.answer for row in rows)
         sizes = [encoder.size(rows[first : first + data.classes]) for first in range(0, len(rows), data.classes)]
         self.lengths = (Lengths(np.array(sizes, np.int32), self.cut),)
-        self.buckets, self.sort_batches = tuple((size,) for size in (*data.buckets, data.prompt_length())), 1
+        self.buckets = tuple((size,) for size in (*data.buckets, data.prompt_length()))
+        self.sort_batches = 1
         made_from = b"".join(x.tobytes() for x in (self._tokens, self._answers, self._ends, self._labels))
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
 

@@ -76,7 +76,8 @@ class SourceEncoder(PromptEncoder):
     field: ClassVar[str] = "data.source_length"
 
     def encode(self, prompts: Sequence[str]) -> list[list[Row]]:
-        between, answers = np.array(self.between, np.int32), self.tokenizer.encode_batch(self.answers)
+        between = np.array(self.between, np.int32)
+        answers = self.tokenizer.encode_batch(self.answers)
         if (longest := max(map(len, answers)) + 2) > self.answer_length:
             expected = f"at least {longest}, the longest answer with the start and the end token"
             raise UserError("data.length", expected, self.answer_length)

@@ -165,7 +165,8 @@ class SentenceSource(Bucketed):
 
     def row(self, sentences: list[np.ndarray]) -> Example:
         """The example of sentences that fit."""
-        length, row = self._text.length, self._frame.row(sentences)
+        length = self._text.length
+        row = self._frame.row(sentences)
         size = len(row.ids)
         example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
         example["weights"] = np.zeros(length, np.float32)

@@ -49,7 +49,8 @@ class SlidingSource:
     """The windows of a split's documents, in their order."""
 
     def __init__(self, text: SlidingWindows, tokens: Tokens):
-        self._text, self._tokens = text, tokens
+        self._text = text
+        self._tokens = tokens
         self._pieces = cut_documents(tokens.documents, text.length, 1, text.stride)
         made_from = repr((tokens.fingerprint, text.length, text.stride))
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()

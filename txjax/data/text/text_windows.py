@@ -87,7 +87,8 @@ class TextWindows(Text):
 
     def window(self, tokens: Tokens, start: int, rng: np.random.Generator) -> Example:
         """The example whose window starts at token `start`."""
-        read, marks = tokens.read(start, self.length), [*itertools.chain(*self.marks())]
+        read = tokens.read(start, self.length)
+        marks = [*itertools.chain(*self.marks())]
         example = {"tokens": read, "weights": np.isin(read, marks, invert=True).astype(np.float32)}
         if self.boundaries:
             segments, positions = _documents(tokens, start, self.length)
@@ -185,7 +186,8 @@ class WindowSource:
     """The windows of a split, by index."""
 
     def __init__(self, windows: TextWindows, tokens: Tokens):
-        self._windows, self._tokens = windows, tokens
+        self._windows = windows
+        self._tokens = tokens
         self.fingerprint = tokens.fingerprint
         # All windows fit at every offset.
         self._count = (len(tokens) - windows.reach() + 1) // windows.stride()

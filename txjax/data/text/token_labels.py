@@ -95,7 +95,8 @@ class TokenLabelSource(SentenceSource):
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         example = super().example(index, epoch, rng)
         start, end = self._words.tokens.documents[index : index + 2].tolist()
-        labels, first = self._words.labels[start:end][: self._text.length - self._frame.size], len(self._frame.before)
+        labels = self._words.labels[start:end][: self._text.length - self._frame.size]
+        first = len(self._frame.before)
         targets = np.full(self._text.length, -1, np.int32)
         targets[first : first + len(labels)] = labels
         return example | {"targets": np.maximum(targets, 0), "weights": (targets >= 0).astype(np.float32)}
@@ -128,14 +129,16 @@ def open_words(text: TokenLabels) -> Words:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
                 for number, record in enumerate(read, start):
-                    words, classes = record[text.features[0]], np.asarray(record[text.label_feature], np.int32)
+                    words = record[text.features[0]]
+                    classes = np.asarray(record[text.label_feature], np.int32)
                     if len(words) != len(classes) or classes.max(initial=0) >= len(names):
                         expected = f"a class below {len(names)} for each word in {source.name}"
                         got = f"{len(words)} words with the classes {classes.tolist()[:20]} in {source.place(number)}"
                         raise UserError("data.label_feature", expected, got)
                     written = [as_string(word) for word in words]
                     joined = " ".join(written)
-                    ids, numbers = text.tokenizer.encode(joined), words_of(text.tokenizer.offsets(joined), written)
+                    ids = text.tokenizer.encode(joined)
+                    numbers = words_of(text.tokenizer.offsets(joined), written)
                     lengths.append(len(ids))
                     tokens.append(ids.astype(np.int32))
                     labels.append(by_piece(numbers, classes, text.piece))
@@ -175,7 +178,8 @@ def by_piece(numbers: np.ndarray, classes: np.ndarray, piece: str) -> np.ndarray
       numbers: of each token's word; -1 for none.
       classes: of each word.
     """
-    before, after = np.roll(numbers, 1), np.roll(numbers, -1)
+    before = np.roll(numbers, 1)
+    after = np.roll(numbers, -1)
     before[:1], after[-1:] = -1, -1
     chosen = (numbers >= 0) & (numbers != (before if piece == "first" else after))
     return np.where(chosen, classes[numbers] if len(classes) else -1, -1).astype(np.int32)

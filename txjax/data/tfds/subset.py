@@ -36,7 +36,8 @@ class Subset:
         """
         from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 
-        chosen, counts = [], np.zeros(classes, np.int64)
+        chosen = []
+        counts = np.zeros(classes, np.int64)
         key = hash32("subset", self.seed)
         for position in range(count):
             number = index_shuffle(index=position, max_index=count - 1, seed=key, rounds=4)

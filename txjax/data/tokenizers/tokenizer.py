@@ -40,7 +40,8 @@ class Tokenizer:
         return [self._parse(text, pattern, names) for text in texts]
 
     def _parse(self, text: str, pattern: re.Pattern[str], names: Mapping[str, int]) -> np.ndarray:
-        parts, start = [], 0
+        parts = []
+        start = 0
         for match in pattern.finditer(text):
             parts += [self.encode(text[start : match.start()]), np.array([names[match.group()]])]
             start = match.end()
@@ -64,7 +65,8 @@ class Tokenizer:
 
     def continuation(self, before: Sequence[int], ids: Sequence[int]) -> str:
         """The text that `ids` add to that of the ids `before`: `decode(before) + text == decode([*before, *ids])`."""
-        start, whole = self.decode(before), self.decode([*before, *ids])
+        start = self.decode(before)
+        whole = self.decode([*before, *ids])
         return whole[len(os.path.commonprefix([start, whole])) :]
 
     def vocab(self) -> int:
@@ -172,7 +174,8 @@ class Characters(Tokenizer):
 
     def encode(self, text: Text) -> np.ndarray:
         text = as_string(text)
-        codes, alphabet = _codes(text), _codes(self.alphabet)
+        codes = _codes(text)
+        alphabet = _codes(self.alphabet)
         order = np.argsort(alphabet)
         indices = np.searchsorted(alphabet, codes, sorter=order)
         ids = order[np.minimum(indices, len(alphabet) - 1)]

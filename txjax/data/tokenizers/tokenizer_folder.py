@@ -64,7 +64,8 @@ class TokenizerFolder(LibraryTokenizer):
 
     def encode_prompts(self, texts: Sequence[str]) -> list[np.ndarray]:
         """As in `Tokenizer`. A text that begins with the token that the tokenizer adds gets no second one."""
-        whole, before = self.load().whole, self.opening()
+        whole = self.load().whole
+        before = self.opening()
         first = whole.id_to_token(before[0]) if before else None
         encodings = [whole.encode(text, add_special_tokens=not first or not text.startswith(first)) for text in texts]
         return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
@@ -77,7 +78,8 @@ class TokenizerFolder(LibraryTokenizer):
 
         Where files name a token that begins or that ends a text, they name all that do.
         """
-        id_of, ids = self.load().whole.token_to_id, set(self.load().ids.tolist())
+        id_of = self.load().whole.token_to_id
+        ids = set(self.load().ids.tolist())
         names = self._names()
         known: dict[str, Any] = {role: id_of(name) for role, name in names.items()}
         by_name = dataclasses.asdict(roles_by_name(id_of))

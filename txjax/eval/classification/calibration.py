@@ -66,8 +66,10 @@ def reliability(confidence: Float[np.ndarray, "N"], right: Bool[np.ndarray, "N"]
 
 def draw(figure: Any, diagram: Reliability) -> None:
     """The reliability diagram (Guo et al. 2017, figure 1): accuracy by confidence, and how many examples have which."""
-    bins, total = len(diagram.examples), max(int(diagram.examples.sum()), 1)
-    edges, width = np.arange(bins) / bins, 1 / bins
+    bins = len(diagram.examples)
+    total = max(int(diagram.examples.sum()), 1)
+    edges = np.arange(bins) / bins
+    width = 1 / bins
     full = diagram.examples > 0
     accuracy, confidence = (x[full] / diagram.examples[full] for x in (diagram.right, diagram.confidence))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))

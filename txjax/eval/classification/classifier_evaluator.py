@@ -28,11 +28,13 @@ class Classified(Evaluator):
             raise UserError("config.model", "a model with output [B classes]", type(model).__name__)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
 
         def judge(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(model, batch), train=False).astype(jnp.float32)
-            probabilities, predicted = jax.nn.softmax(logits), logits.argmax(-1)
+            probabilities = jax.nn.softmax(logits)
+            predicted = logits.argmax(-1)
             wanted = jax.nn.one_hot(batch["label"], logits.shape[-1])
             return {
                 GIVEN: batch["label"],

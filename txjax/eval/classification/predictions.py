@@ -129,7 +129,8 @@ class Predictions(Evaluator):
 
     def start(self, context: Context) -> Evaluate:
         answer = self._answer()
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
 
         def predictions(variables: PyTree, batch: Batch) -> PyTree:
             output = model.apply(variables, **objective.inputs(model, batch), train=False)

@@ -48,7 +48,8 @@ class FewShot(Frozen):
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
     ) -> dict[str, float]:
         test = self.rows(context, variables, context.source, self.max_batches)
-        features, tested = features.astype(np.float64), test["features"].astype(np.float64)
+        features = features.astype(np.float64)
+        tested = test["features"].astype(np.float64)
         classes = int(labels.max()) + 1
         hits: dict[str, list[np.ndarray]] = {f"accuracy_{count}": [] for count in self.shots}
         for seed in self.seeds:

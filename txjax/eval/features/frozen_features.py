@@ -53,7 +53,8 @@ def modalities_of(data: Dataset) -> tuple[str, ...]:
 
 def check_inputs(model: Any, objective: Objective, data: Dataset) -> None:
     """Raises UserError unless the objective gives the model something of the examples as it is."""
-    known, shape = data.spec(), spec((), "float32")
+    known = data.spec()
+    shape = spec((), "float32")
     keys = {*known, *(name for need in objective.required_keys for name in need.split(" | "))}
     shapes = {name: known.get(name, shape) for name in keys}
     batch = {name: spec((1, *x.shape), str(x.dtype)) for name, x in shapes.items()}
@@ -66,7 +67,8 @@ class Spread:
     """`count` examples of a source, evenly spread over it."""
 
     def __init__(self, source: Source, count: int):
-        self.source, self.count = source, count
+        self.source = source
+        self.count = count
         self.fingerprint = f"{count} of {source.fingerprint}"
 
     def __len__(self) -> int:
@@ -130,7 +132,8 @@ class Frozen(Evaluator):
 
     def rows(self, context: Context, variables: PyTree, source: Source, max_batches: int | None = None) -> Rows:
         """The `features` [N D] of a source's examples; their labels are what is `given`."""
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
             x = features_of(model, variables, objective.inputs(model, batch))

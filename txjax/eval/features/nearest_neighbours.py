@@ -33,8 +33,10 @@ class NearestNeighbours(Frozen):
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
     ) -> dict[str, float]:
-        model, objective = context.model, context.objective
-        classes, k = int(labels.max()) + 1, min(self.k, len(labels))
+        model = context.model
+        objective = context.objective
+        classes = int(labels.max()) + 1
+        k = min(self.k, len(labels))
 
         def correct(inputs: PyTree, batch: Batch) -> PyTree:
             variables, (references, known) = inputs

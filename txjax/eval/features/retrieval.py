@@ -50,7 +50,8 @@ class Retrieval(Evaluator):
             sown_features(outline(model, objective, data)[1], model)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
         sources = context.source, self.translations.open()
         sizes = [len(source) for source in sources]
         if sizes[0] != sizes[1]:

@@ -177,7 +177,8 @@ class HarnessModel:
         """The programs that read prompts and that generate `size` tokens more."""
         if (key := (tree.identity(search), count)) in self.writers:
             return self.writers[key]
-        model, window = self.context.model, self.texts.window
+        model = self.context.model
+        window = self.texts.window
 
         def generator(variables: PyTree, prompt: Batch) -> Generator:
             return generator_for(model, variables, prompt, window)

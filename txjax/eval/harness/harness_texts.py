@@ -108,7 +108,8 @@ class DecoderTexts(Texts):
         context, continuation = move_spaces(context, continuation)
         if not context:
             return pair_with_prefix(self.prefix, self.plain(continuation))
-        whole, before = self.whole(context + continuation), self.whole(context)
+        whole = self.whole(context + continuation)
+        before = self.whole(context)
         return before, self.check_tokens(context, continuation, whole[len(before) :])
 
     def scored_row(self, context: Ids, continuation: Ids) -> Row:
@@ -196,7 +197,8 @@ def texts_of(data: Dataset, model: Any, field: str, window: int | None = None) -
     """
     form = prompts_for(data, f"{field}.data")
     learned = getattr(getattr(model, "positions", None), "max_length", None)
-    window, spec = window or learned, data.spec()
+    window = window or learned
+    spec = data.spec()
     (length,) = spec["tokens"].shape
     if isinstance(form, Sources):
         pairs: Pairs = form.pairs

@@ -113,7 +113,8 @@ class AveragePrecision(Evaluator):
         check_boxes(model, objective, self.data)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
             output = model.apply(variables, **objective.inputs(model, batch), train=False)
@@ -186,5 +187,6 @@ def coco_statistics(
 def _entry(image: int, label: Any, box: np.ndarray) -> dict[str, Any]:
     """An annotation of a box (top, left, bottom, right), which COCO has as left, top, width and height."""
     top, left, bottom, right = (float(x) for x in box)
-    height, width = bottom - top, right - left
+    height = bottom - top
+    width = right - left
     return {"image_id": image, "category_id": int(label), "bbox": [left, top, width, height], "area": height * width}

@@ -54,7 +54,8 @@ class ClassSamples(Evaluator):
             self.classifier.check()
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
         assert isinstance(objective, MaskedVisualTokens)
         height, width, _ = self.data.spec()["image"].shape
         numbers = self.classes or tuple(range(objective.classes))

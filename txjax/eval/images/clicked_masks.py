@@ -73,7 +73,8 @@ class ClickedMasks(Evaluator):
             shown = masks[0] & is_object, masks[-1] & is_object, (batch["masks"] > 0) & is_object
             return batch["image"], shown, *clicks
 
-        measured, painted = context.program(measure), context.program(paint)
+        measured = context.program(measure)
+        painted = context.program(paint)
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:

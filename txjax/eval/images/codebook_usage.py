@@ -47,7 +47,8 @@ class CodebookUsage(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             counts = add(context.run_batches(program, variables, context.source, self.max_batches))
-            used, perplexity = int((counts > 0).sum()), perplexity_of(counts)
+            used = int((counts > 0).sum())
+            perplexity = perplexity_of(counts)
             if perplexity < self.collapse * model.codes:
                 message = "evals.%s: the codebook has collapsed at step %d: %d of %d codes are used, perplexity %.1f"
                 log.warning(message, context.name, step, used, model.codes, perplexity)

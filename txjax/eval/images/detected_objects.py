@@ -33,7 +33,8 @@ class DetectedObjects(Evaluator):
         check_images(self.data)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
         names = self.data.class_names() or ()
 
         def class_name(label: int) -> str:
@@ -50,7 +51,8 @@ class DetectedObjects(Evaluator):
             parts = list(context.run_batches(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
             images, *columns = (np.concatenate(column)[:count] for column in zip(*parts, strict=True))
-            detections, sides = Detected(*columns), np.tile(images.shape[1:3], 2)
+            detections = Detected(*columns)
+            sides = np.tile(images.shape[1:3], 2)
             outlines: dict[str, list[list[Outline]]] = {"objects": [], "predicted": []}
             for i in range(count):
                 rows = detections.labels[i] >= 0

@@ -72,7 +72,8 @@ def decode_images(context: Context) -> Program:
 
 def predict_masked(context: Context) -> Program:
     """Which pixels a masked autoencoder sees, the images with the others as it predicts them, and the images."""
-    model, objective = context.model, context.objective
+    model = context.model
+    objective = context.objective
     assert isinstance(objective, MaskedPatch)
 
     def paint(variables: PyTree, batch: Batch) -> PyTree:

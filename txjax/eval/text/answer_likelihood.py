@@ -45,7 +45,8 @@ class AnswerLikelihood(Evaluator):
             raise UserError("config.model", "a model with logits of the next token", type(model).__name__)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, self.objective
+        model = context.model
+        objective = self.objective
 
         def columns(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(model, batch), train=False)
@@ -74,7 +75,8 @@ def by_answer(
       weights: above 0 where the target is an answer's.
     """
     is_answer = weights > 0
-    total, tokens = nats.sum(1, where=is_answer), is_answer.sum(1).astype(jnp.float32)
+    total = nats.sum(1, where=is_answer)
+    tokens = is_answer.sum(1).astype(jnp.float32)
     return {
         "exact_match": (right > 0).all(1, where=is_answer).astype(jnp.float32),
         "token_accuracy": right.sum(1, where=is_answer),

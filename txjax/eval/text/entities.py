@@ -46,7 +46,8 @@ class Entities(Evaluator):
 
     def start(self, context: Context) -> Evaluate:
         names = np.array(self.data.class_names() or ())
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
 
         def predictions(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(model, batch), train=False)
@@ -67,7 +68,8 @@ class Entities(Evaluator):
 
     def rescore(self, rows: Rows) -> dict[str, float]:
         actual, predicted, right = (float(rows[name].sum()) for name in COUNTS)
-        precision, recall = right / max(predicted, 1), right / max(actual, 1)
+        precision = right / max(predicted, 1)
+        recall = right / max(actual, 1)
         return {"precision": precision, "recall": recall, "f1": 2 * right / max(actual + predicted, 1)}
 
 
@@ -75,5 +77,6 @@ def count_entities(answers: list[str], predictions: list[str]) -> tuple[int, int
     """How many entities the tags of a text have, how many are predicted, and how many of these are right."""
     from seqeval.metrics.sequence_labeling import get_entities  # an extra
 
-    actual, predicted = set(get_entities(answers)), set(get_entities(predictions))
+    actual = set(get_entities(answers))
+    predicted = set(get_entities(predictions))
     return len(actual), len(predicted), len(actual & predicted)

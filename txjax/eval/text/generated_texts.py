@@ -57,7 +57,8 @@ class GeneratedTexts(Evaluator):
         outline(model, NextToken(), data)
 
     def start(self, context: Context) -> Evaluate:
-        data, source = self._pairs(), context.source
+        data = self._pairs()
+        source = context.source
         tokenizer = data.tokenizer
         first = tokenizer.special(data.start)
         end = self.search.end or (tokenizer.special(data.end),)
@@ -78,7 +79,8 @@ class GeneratedTexts(Evaluator):
             return program(variables, {key: batch[key] for key in ("id", *SOURCE)})
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            ids, outputs = [], []
+            ids = []
+            outputs = []
             for tokens, numbers, has_source in context.run_batches(generate_for, variables, source, self.max_batches):
                 ids += numbers[has_source].tolist()
                 outputs += [tokenizer.decode(until(row, end)) for row in tokens[has_source]]

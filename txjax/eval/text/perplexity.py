@@ -17,7 +17,8 @@ from txjax.eval.results import COUNT, ID, Rows
 from txjax.objectives import NextToken, Objective
 from txjax.types import Batch, Mean, PyTree, UserError, config_field
 
-NATS, BYTES = "nats", "bytes"
+NATS = "nats"
+BYTES = "bytes"
 COLUMNS = NATS, NATS + COUNT, BYTES
 
 
@@ -49,7 +50,8 @@ class Perplexity(Evaluator):
         return tuple(scores(1.0, 1.0, 1.0))
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, self.objective
+        model = context.model
+        objective = self.objective
         sizes = self.data.tokenizer.token_bytes()  # type: ignore[attr-defined]
 
         def nats(variables: PyTree, batch: Batch) -> Mean:
@@ -69,7 +71,8 @@ class Perplexity(Evaluator):
         def parts(variables: PyTree, batch: Batch) -> PyTree:
             return by_example(lambda batch: {NATS: nats(variables, batch)}, batch), bytes_of(batch)
 
-        summed, parted = context.program(sums), context.program(parts)
+        summed = context.program(sums)
+        parted = context.program(parts)
 
         def run_program(program: Program, variables: PyTree) -> Iterator[Any]:
             return context.run_batches(program, variables, context.source, self.max_batches)

@@ -130,7 +130,8 @@ def answer_likelihoods(
       longest: the most tokens of an answer; logits are computed for so many positions of a row.
     """
     count, choices, _ = batch["choice_tokens"].shape
-    tokens, types = _flat(batch["choice_tokens"]), _flat(batch["choice_types"])
+    tokens = _flat(batch["choice_tokens"])
+    types = _flat(batch["choice_types"])
     logits = Logits.of(model.apply(variables, **_Rows().inputs(model, batch), train=False))
     last = _flat(batch["choice_segments"]).sum(1, keepdims=True) - longest + jnp.arange(longest)[None]
     at = jnp.maximum(last, 1)  # the token at 0 has no prediction

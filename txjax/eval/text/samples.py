@@ -51,7 +51,8 @@ class Samples(Evaluator):
         self.search.check("eval.search", prompts.tokenizer.vocab())
 
     def start(self, context: Context) -> Evaluate:
-        model, form = context.model, prompts_for(self.data, f"config.evals.{context.name}.data")
+        model = context.model
+        form = prompts_for(self.data, f"config.evals.{context.name}.data")
         search = dataclasses.replace(self.search, end=self.search.end or form.end)
         (window,) = self.data.spec()["tokens"].shape
         where = f"config.evals.{context.name}.prompts"

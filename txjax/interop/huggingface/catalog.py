@@ -33,7 +33,8 @@ FAMILIES: tuple[Family, ...] = tuple(sorted(_families(), key=lambda family: vars
 
 def class_of(options: Options) -> tuple[Family, Options]:
     """The family of a config.json, and its options with one class: if they have none, that with the fewest heads."""
-    kind, named = options.values.get("model_type"), options.values.get("architectures") or ()
+    kind = options.values.get("model_type")
+    named = options.values.get("architectures") or ()
     known = {family.model_type: family for family in FAMILIES}
     if not isinstance(kind, str) or kind not in known:
         near = near_misses(str(kind)[:100], known)

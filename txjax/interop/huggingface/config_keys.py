@@ -32,12 +32,13 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "eps": ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps"),
     "positions.theta": ("rope_theta", "rope_parameters"),
     "positions.scaling": ("rope_parameters", "rope_scaling"),
-    "positions.max_length": ("max_position_embeddings", "n_positions", "image_size"),
+    "positions.max_length": ("max_position_embeddings", "n_positions", "image_size", "max_length"),
     "positions.buckets": ("relative_attention_num_buckets", "position_buckets"),
     "positions.max_distance": ("relative_attention_max_distance", "max_relative_positions", "max_position_embeddings"),
     "groups": ("num_groups",),
     "mixer.side": ("window_size", "pool_size", "kernel_qkv"),
     "patch": ("patch_size", "image_size"),
+    "stride": ("frequency_stride", "time_stride"),
     "downsample": ("image_size", "patch_sizes"),
 }
 

@@ -15,6 +15,7 @@ from flax.core import meta
 
 from txjax import tree
 from txjax.interop.huggingface import rules, weights
+from txjax.interop.huggingface.audio_reading import read_front_end
 from txjax.interop.huggingface.catalog import class_of, family_of
 from txjax.interop.huggingface.config_keys import in_keys
 from txjax.interop.huggingface.family import Family, arrays
@@ -32,11 +33,16 @@ _FEW_LAYERS = 256  # that may share their tensors
 def load(directory: Path | str) -> tuple[Any, PyTree]:
     """Reads a folder with config.json and safetensors. Returns the model and its variables, numpy float32.
 
+    A model of audio has the front end of its preprocessor_config.json, if there is one.
+
     Raises:
       UserError: an architecture or an option that txjax doesn't have (named by its key), weights that are pickles,
         tensors that are missing, unknown or of another shape.
     """
-    return model_of(Options.read(Path(directory)), weights.read(Path(directory)))
+    model, variables = model_of(Options.read(Path(directory)), weights.read(Path(directory)))
+    if hasattr(model, "front_end") and (front_end := read_front_end(Path(directory))) is not None:
+        model = model.clone(front_end=front_end)
+    return model, variables
 
 
 def limits_of(tensors: Mapping[str, weights.Tensor]) -> Limits:

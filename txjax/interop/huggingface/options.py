@@ -124,14 +124,16 @@ class Options:
 
     def shared_rate(self, key: str, other: str, default: float) -> float:
         """A rate that has one field here and two keys there. Warns if the second differs, and ignores it."""
-        rate, second = self.get(key, default), self.get(other, self.get(key, default))
+        rate = self.get(key, default)
+        second = self.get(other, self.get(key, default))
         if rate != second:
             log.warning("%s: %s = %s replaces %s = %s: a model of txjax has one rate", FILE, key, rate, other, second)
         return rate
 
     def activation(self, key: str, default: str, others: Sequence[str] = ()) -> str:
         """Our name of an activation; `others` are supported too, and have the same name here and there."""
-        theirs, activations = self.get(key, default), _ACTIVATIONS | {name: (name,) for name in others}
+        theirs = self.get(key, default)
+        activations = _ACTIVATIONS | {name: (name,) for name in others}
         for ours, names in activations.items():
             if theirs in names:
                 return ours

@@ -67,7 +67,8 @@ def describe(
     Raises:
       UserError: a field of the model that the family can't represent.
     """
-    entries, extra = family.config(model, flat), dict(extra or {})
+    entries = family.config(model, flat)
+    extra = dict(extra or {})
     if extra.get("model_type") not in (None, family.model_type):
         extra = {key: extra[key] for key in OF_ANY_FAMILY if key in extra}
     if len(extra.get("id2label", ())) == len(entries.get("id2label", ())):
@@ -99,9 +100,11 @@ def tensors_of(family: Family, model: Any, flat: rules.Flat) -> dict[str, weight
 
 def compare(model: Any, like: Any, family: Family) -> None:
     """Raises UserError if `like`, the model that the written files describe, computes something else."""
-    ours, theirs = _resolved_fields(model), _resolved_fields(like)
+    ours = _resolved_fields(model)
+    theirs = _resolved_fields(like)
     for name, here, there in tree.diff(ours, theirs):
-        zeros, field = "use_bias" in name and there, name.removeprefix(_inner(model, name))
+        zeros = "use_bias" in name and there
+        field = name.removeprefix(_inner(model, name))
         if not zeros and not field.startswith(_NOT_WRITTEN) and not name.startswith(family.not_written):
             hint = f"Hugging Face's {family.model_type} has nothing else"
             raise UserError(f"config.model.{name}", repr(there), here, hint=hint)
@@ -149,7 +152,8 @@ def _of_stages(numbers: Iterable[int]) -> int | list[int]:
 def _attentions(model: Any, fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Attention]]:
     """The attentions in the model's fields, also those that take turns, each with its own fields."""
     for field in tree.config_fields(model):
-        value, entries = getattr(model, field.name), fields[field.name]
+        value = getattr(model, field.name)
+        entries = fields[field.name]
         pairs = zip(entries, value, strict=True) if isinstance(value, tuple) else [(entries, value)]
         yield from (
             (attention_fields, attention) for attention_fields, attention in pairs if isinstance(attention, Attention)

@@ -72,10 +72,12 @@ def _of_texts(model: Any, folder: Path, kept: Path) -> Experiment:
     if tokenizer.vocab() > model.vocab:
         raise UserError("--from", f"a tokenizer.json of at most {model.vocab} tokens", tokenizer.vocab())
     if isinstance(model, Decoder):
-        kind, objective = NextTokenWindows, NextToken()
+        kind = NextTokenWindows
+        objective = NextToken()
         fields |= {"start": tokenizer.name_of(tokenizer.opening()), "end": tokenizer.name_of(roles.eos)}
     elif isinstance(model, EncoderDecoder):
-        kind, objective = Pairs, NextToken()
+        kind = Pairs
+        objective = NextToken()
         start = tokenizer.name_of([tokenizer.setting(CONFIG).get("decoder_start_token_id", roles.pad)])
         end = tokenizer.name_of(roles.eos)
         for name, role in ((start, "begins"), (end, "ends")):

@@ -103,7 +103,8 @@ def _files(directory: Path, single: str) -> list[str]:
 
 def _conversion(directory: Path, pickles: Sequence[str], single: str) -> str:
     """How to convert the pickles of a folder, with PyTorch."""
-    pickle, at = f"{Path(single).stem}.bin", directory.absolute()
+    pickle = f"{Path(single).stem}.bin"
+    at = directory.absolute()
     if pickle in pickles:  # an adapter
         code = "import torch, safetensors.torch as s"
         code += f"; s.save_file(torch.load({str(at / pickle)!r}, weights_only=True), {str(at / single)!r})"

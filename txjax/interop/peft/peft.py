@@ -27,7 +27,8 @@ from txjax.nn.adapters import IA3, Adapter, LoRA, MLPPrefix, Prefix, Prompt
 from txjax.tree import check_fields, read_json
 from txjax.types import UserError, flat_paths
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
 _BARE = r"(?!.*LMHead).*Model"  # architectures whose modules lack the family's prefix
 _BEFORE_ROWS = "base_model."  # a prompt's or a prefix's model is not wrapped twice
 

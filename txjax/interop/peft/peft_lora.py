@@ -67,7 +67,8 @@ def read(
         layers = len(part.names)
         inputs = len(part.inputs)
         outputs = len(part.outputs)
-        down, up = np.zeros((layers, inputs, adapter.rank)), np.zeros((layers, adapter.rank, outputs))
+        down = np.zeros((layers, inputs, adapter.rank))
+        up = np.zeros((layers, adapter.rank, outputs))
         norms = part.join([part.norms(base[f"{module}/kernel"]) for module in part.modules])
         magnitudes = np.zeros_like(norms)
         for layer, name in enumerate(part.names):
@@ -112,7 +113,8 @@ class _Sizes:
         def first_match(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:
             return next((number for pattern, number in patterns if pattern.match(module)), otherwise)
 
-        rank, alpha = first_match(self._ranks, self._default.rank), first_match(self._alphas, self._default.alpha)
+        rank = first_match(self._ranks, self._default.rank)
+        alpha = first_match(self._alphas, self._default.alpha)
         return dataclasses.replace(self._default, rank=rank, alpha=alpha)
 
 
@@ -163,7 +165,8 @@ def options_and_tensors(adapter: LoRA, matrices: Sequence[Part], flat: Flat) -> 
                 rows = slice(first, first + adapter.rank)
                 block[(*[slice(None)] * len(part.lead), rows)] = flat[f"{paths[i]}/up/kernel"]
             ups.append(block)
-        down, up = downs[0] if shared else np.concatenate(downs, -1), part.join(ups)
+        down = downs[0] if shared else np.concatenate(downs, -1)
+        up = part.join(ups)
         for layer, name in enumerate(part.names):
             tensors |= {f"{name}.{DOWN}": down[layer].T, f"{name}.{UP}": up[layer].T}
         if isinstance(adapter, DoRA):

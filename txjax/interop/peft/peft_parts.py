@@ -40,7 +40,8 @@ class Part(NamedTuple):
 
     def split(self, x: np.ndarray) -> list[np.ndarray]:
         """What all outputs have there, [layers *k out], for each of our kernels: [*lead *k *outside]."""
-        ours, sizes = np.take(x, np.argsort(self.outputs), -1), [math.prod(shape) for shape in self.outsides]
+        ours = np.take(x, np.argsort(self.outputs), -1)
+        sizes = [math.prod(shape) for shape in self.outsides]
         pieces = zip(np.split(ours, np.cumsum(sizes)[:-1], -1), self.outsides, strict=True)
         return [np.ascontiguousarray(piece).reshape(*self.lead, *x.shape[1:-1], *shape) for piece, shape in pieces]
 
@@ -73,11 +74,10 @@ def parts(rules: Sequence[Rule], axes: Mapping[str, Axes], shapes: Mapping[str, 
         if not rule.hf_name.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.param_paths):
             continue
         kernel_axes = axes[rule.param_paths[0]]
-        first, last = (
-            len(kernel_axes) - len(kernel_axes.uncopied_dims),
-            len(kernel_axes) - len(kernel_axes.uncopied_dims) + len(kernel_axes.inside),
-        )
-        lead, inside = shapes[rule.param_paths[0]][:first], shapes[rule.param_paths[0]][first:last]
+        first = len(kernel_axes) - len(kernel_axes.uncopied_dims)
+        last = len(kernel_axes) - len(kernel_axes.uncopied_dims) + len(kernel_axes.inside)
+        lead = shapes[rule.param_paths[0]][:first]
+        inside = shapes[rule.param_paths[0]][first:last]
         outsides = tuple(shapes[path][last:] for path in rule.param_paths)
         if len(lead) != ("{}" in rule.hf_name) or (orders := _orders(rule, inside, outsides)) is None:
             continue
@@ -94,7 +94,8 @@ def _pattern(rule: Rule, lead: Shape) -> str:
 
 def _orders(rule: Rule, inside: Shape, outsides: Sequence[Shape]) -> tuple[np.ndarray, np.ndarray] | None:
     """`inputs` and `outputs` of a `Part`; None if their tensor is no matrix of ours in another order."""
-    count, sizes = math.prod(inside), [math.prod(shape) for shape in outsides]
+    count = math.prod(inside)
+    sizes = [math.prod(shape) for shape in outsides]
     numbers = np.arange(count * sum(sizes)).reshape(count, -1)
     pieces = zip(np.split(numbers, np.cumsum(sizes)[:-1], -1), outsides, strict=True)
     forms = [rule.form.theirs(piece.reshape(*inside, *shape)) for piece, shape in pieces]
@@ -102,7 +103,8 @@ def _orders(rule: Rule, inside: Shape, outsides: Sequence[Shape]) -> tuple[np.nd
     if theirs.ndim != 2 or theirs.size != numbers.size:
         return None
     for matrix in (theirs, theirs.T):
-        inputs, outputs = matrix[:, 0] // sum(sizes), matrix[0] % sum(sizes)
+        inputs = matrix[:, 0] // sum(sizes)
+        outputs = matrix[0] % sum(sizes)
         if matrix.shape == numbers.shape and np.array_equal(matrix, numbers[inputs][:, outputs]):
             return inputs, outputs
     return None

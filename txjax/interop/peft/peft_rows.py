@@ -32,7 +32,8 @@ def read(
     Raises:
       UserError: another task than causal language modelling or a prompt of T5's source, or other sizes.
     """
-    task, count = options.values.get("task_type"), options.size("num_virtual_tokens", 0)
+    task = options.values.get("task_type")
+    count = options.size("num_virtual_tokens", 0)
     prompt = options.values["peft_type"] == "PROMPT_TUNING"
     if prompt and task == PAIRS and _relative(model):
         if (stacks := options.values.get("num_transformer_submodules")) != 1:

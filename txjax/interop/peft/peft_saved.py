@@ -13,7 +13,8 @@ from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
 from txjax.types import UserError
 
-CAUSAL, PAIRS = "CAUSAL_LM", "SEQ_2_SEQ_LM"
+CAUSAL = "CAUSAL_LM"
+PAIRS = "SEQ_2_SEQ_LM"
 # By a part of the architecture's name, peft's task, and the ends of names of modules that it then trains by itself.
 _TASKS = {
     "ForSequenceClassification": ("SEQ_CLS", ("classifier", "score")),
@@ -47,12 +48,14 @@ def read(where: str, rules: list[Rule], copies: Mapping[str, str], tensors: dict
     Raises:
       UserError: a tensor that is none of the model's, or of another shape; a table and copies that differ.
     """
-    left, flat = dict(tensors), Flat()
+    left = dict(tensors)
+    flat = Flat()
     originals = scatter(rules, base)
     for copy, original in copies.items():
         if copy in originals or not {copy, original} & left.keys():
             continue
-        one, other = left.pop(copy, None), left.get(original, originals[original])
+        one = left.pop(copy, None)
+        other = left.get(original, originals[original])
         if one is None or one.shape != other.shape or not np.array_equal(one.read(), other.read()):
             expected = f"{copy} like {original}, since this model has them once"
             raise UserError(where, expected, "none" if one is None else "other numbers", hint="ensure_weight_tying")

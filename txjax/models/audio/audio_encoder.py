@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import Encoded, Head, Mask, StackInputs, set_model_fields
-from txjax.nn.audio.subsampling import ImageSubsampling, Subsampling, frame_mask, zero_padding
+from txjax.nn.audio.subsampling import ImageSubsampling, Subsampling, frame_mask
 from txjax.nn.layers.linear import scale
 from txjax.types import Batch, config_field
 
@@ -59,11 +59,13 @@ class AudioEncoder(Transformer, kw_only=True):
         subsampling = set_model_fields(self.subsampling, "config.model.subsampling", **fields)
         x = subsampling.clone(parent=self, name="stem")(features.astype(self.dtype), features_length)
         positions = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
-        length = None if features_length is None else self.output_length(features_length)
-        segments = None if length is None else frame_mask(length, x.shape[1]).astype(jnp.int32)
+        segments = None
+        if features_length is not None:
+            segments = frame_mask(self.output_length(features_length), x.shape[1]).astype(jnp.int32)
         mask = Mask.within(segments)
-        if self.reads_padding and length is not None:
-            x, mask = zero_padding(x, length), dataclasses.replace(mask, query_segments=jnp.ones_like(segments))
+        if self.reads_padding and segments is not None:
+            x = jnp.where(segments[..., None] > 0, x, 0)
+            mask = Mask(query_segments=jnp.ones_like(segments), key_segments=segments)
         base_width = self.width / self.layer_scaling().width
         x = self.positions.add(scale(x, base_width**self.scale_exponent), positions)
         x = self.end(self.layers(x, StackInputs(positions, positions, mask, train)), train)

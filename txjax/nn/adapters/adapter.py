@@ -101,7 +101,8 @@ class Adapter:
         Raises:
           UserError: an adapter that is no change of kernels.
         """
-        flat, step = dict(params), f"{self.name}/"
+        flat = dict(params)
+        step = f"{self.name}/"
         for module in {path.partition(step)[0].rstrip("/") for path in flat if f"/{step}" in f"/{path}"}:
             inside = [path.removeprefix(f"{module}/") for path in flat if path.startswith(f"{module}/")]
             new = self.merged(

@@ -84,7 +84,8 @@ class DoRA(LoRA):
         rest, kernel, update = self.taken(params, axes, scaling)
         magnitude = rest.pop(f"{self.name}/magnitude")
         dims = axes[f"{self.name}/magnitude"].uncopied_dims
-        lead, ratio = magnitude.ndim - len(dims), functools.partial(shrunk, features=magnitude.shape[-len(dims) :])
+        lead = magnitude.ndim - len(dims)
+        ratio = functools.partial(shrunk, features=magnitude.shape[-len(dims) :])
         for _ in range(lead):
             ratio = jax.vmap(ratio)
         scaled = (1 + magnitude) * ratio(kernel, update)

@@ -64,10 +64,12 @@ class IA3(Adapter):
         return Factors(tuple(module.axes), "outputs", name=self.name)(y)
 
     def merged(self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling) -> Mapping[str, Any]:
-        new, kernel = dict(params), axes["kernel"]
+        new = dict(params)
+        kernel = axes["kernel"]
         of_input = f"{self.name}/inputs" in new
         path = f"{self.name}/{'inputs' if of_input else 'outputs'}"
-        factors, names = 1 + new.pop(path), axes[path]
+        factors = 1 + new.pop(path)
+        names = axes[path]
         lead = len(names) - len(names.uncopied_dims)  # copies: layers
         before = len(kernel.inside) - (
             len(names.uncopied_dims) if of_input else 0

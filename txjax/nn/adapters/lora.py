@@ -98,13 +98,15 @@ def product(down: jax.Array, up: jax.Array, kernel: jax.Array) -> jax.Array:
     """down . up in the shape of the kernel; all of them stacked over layers, or none."""
     rank = down.shape[-1]
     lead = kernel.shape[: down.ndim + up.ndim - 2 - kernel.ndim]  # copies: layers
-    left, right = down.reshape(*lead, -1, rank), up.reshape(*lead, rank, -1)
+    left = down.reshape(*lead, -1, rank)
+    right = up.reshape(*lead, rank, -1)
     return jnp.einsum("...ir,...ro->...io", left, right).reshape(kernel.shape)
 
 
 def expansion(module: Any, axis: str, use_bias: bool = False) -> Linear:
     """A `Linear` from one small axis to the outputs of `module`, which starts at zero."""
-    features, axes = tuple(module.features), tuple(module.axes)
+    features = tuple(module.features)
+    axes = tuple(module.axes)
     return Linear(
         features, axes, in_axes=(axis,), use_bias=use_bias, scale=0.0, parent=None, kernel_init=module.kernel_init
     )

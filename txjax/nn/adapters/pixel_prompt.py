@@ -24,7 +24,8 @@ class Border(nn.Module):
     @nn.compact
     def __call__(self, image: Float[Array, "B H W C"]) -> Float[Array, "B H W C"]:
         """The image with its border changed. Raises UserError for one too small, or of another size than before."""
-        (height, width, channels), size = image.shape[1:], 2 * self.width
+        (height, width, channels) = image.shape[1:]
+        size = 2 * self.width
         if size >= min(height, width):
             expected = f"less than half of the image's {height} x {width} pixels"
             raise UserError(f"{FIELD}.width", expected, self.width)

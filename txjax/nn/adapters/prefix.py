@@ -31,7 +31,8 @@ class PrefixRows(nn.Module):
 
     @nn.compact
     def __call__(self, shared: Float[Array, "1 n M"] | None) -> tuple[jax.Array, jax.Array]:
-        draw, axes = nn.initializers.normal(self.std), ("prefix", "kv_heads", "head_size")
+        draw = nn.initializers.normal(self.std)
+        axes = ("prefix", "kv_heads", "head_size")
         key, value = (parameter(self, name, draw, self.shape, axes, inputs=1) for name in ("key", "value"))
         return key, value
 
@@ -49,7 +50,8 @@ class ProjectedRows(nn.Module):
 
     @nn.compact
     def __call__(self, shared: Float[Array, "1 n M"]) -> tuple[jax.Array, jax.Array]:
-        axes, inputs = ("kv_heads", "head_size"), ("prefix_hidden",)
+        axes = ("kv_heads", "head_size")
+        inputs = ("prefix_hidden",)
         key, value = (
             Linear(self.features, axes, inputs, kernel_init=self.kernel_init, name=name)(shared[0])
             for name in ("key", "value")
@@ -70,7 +72,8 @@ class PrefixSource(nn.Module):
 
     @nn.compact
     def __call__(self) -> Float[Array, "1 n M"]:
-        shape, axes = (self.length, self.width), ("prefix", "prefix_width")
+        shape = (self.length, self.width)
+        axes = ("prefix", "prefix_width")
         rows = parameter(self, "embedding", nn.initializers.normal(1.0), shape, axes, inputs=1)
         return jnp.tanh(Linear((self.size,), ("prefix_hidden",), ("prefix_width",), name="hidden")(rows))[None]
 
@@ -146,7 +149,9 @@ class MLPPrefix(Prefix):
         self, params: dict[str, Any], axes: Mapping[str, Axes], scaling: Callable[[str], Scaling | None]
     ) -> tuple[Adapter, dict[str, Any]]:
         """The `Prefix` of the keys and values that the MLP gives, and the parameters with it."""
-        flat, source, folder = dict(params), f"{self.name}/embedding", f"/{self.name}/"
+        flat = dict(params)
+        source = f"{self.name}/embedding"
+        folder = f"/{self.name}/"
         for stack in [path.removesuffix(source) for path in params if path.endswith(source)]:
             parts = (source, f"{self.name}/hidden/kernel", f"{self.name}/hidden/bias")
             rows, kernel, bias = (flat.pop(stack + part) for part in parts)

@@ -27,7 +27,8 @@ class PromptRows(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B M D"]:
-        shape, axes = (self.length, x.shape[-1]), ("prompt", "embed")
+        shape = (self.length, x.shape[-1])
+        axes = ("prompt", "embed")
         rows = parameter(self, "tokens", nn.initializers.normal(self.std), shape, axes, inputs=1).astype(x.dtype)
         rows = nn.Dropout(self.dropout, deterministic=not self.has_rng("dropout"))(rows)
         return before(rows, x)

@@ -107,6 +107,7 @@ class Attention(MultiHead):
         """Attention under `context`."""
         query, key, value = self.projected(x, context)
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
-        mask, bias = self.mask(query, key, context), self.bias(query, key, context)
+        mask = self.mask(query, key, context)
+        bias = self.bias(query, key, context)
         out = self.outputs(self.attend(query, key, value, mask, bias, drop), context)
         return self.combine(out, x.shape[-1])

@@ -46,6 +46,11 @@ class Mixer(nn.Module):
     kv_heads: int | None = None
     kernel_init: KernelInit | None = None
 
+    def __post_init__(self) -> None:
+        if self.name == "mixer":  # the name of a block's field, which Flax gives to the module in it
+            object.__setattr__(self, "name", self.branch_name)
+        super().__post_init__()
+
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """The branch's output, of the shape and dtype of x."""
         raise NotImplementedError

@@ -51,7 +51,8 @@ class RelativeAttention(Attention):
             hint = "RelativeAttention reads the vectors of distances"
             raise UserError("config.model.positions", "RelativeSinusoidal()", hint=hint)
         if context.index is not None:
-            expected, got = "attention with a cache, for generation", type(self).__name__
+            expected = "attention with a cache, for generation"
+            got = type(self).__name__
             raise UserError("config.model.mixer", expected, got, hint="it reads the distances in one window")
         query, key, value = (self.project(name, x) for name in ("query", "key", "value"))
 

@@ -60,7 +60,8 @@ def attend_by_sums(
     documents = _cut(jnp.broadcast_to(segments, (batch, length)), chunk)
     query = _cut(query.reshape(batch, length, groups, heads // groups, features), chunk)
     value = jnp.concatenate([value.astype(jnp.float32), jnp.ones((*value.shape[:-1], 1))], -1)
-    key, value = _cut(key, chunk), _cut(value, chunk)
+    key = _cut(key, chunk)
+    value = _cut(value, chunk)
 
     near = (documents[:, :, :, None] == documents[:, :, None]) & (documents > 0)[:, :, None]
     if causal:

@@ -53,7 +53,8 @@ class Windows:
 
     def join(self, windows: Shaped[Array, "BW S *D"]) -> Shaped[Array, "B L *D"]:
         """The inverse of `cut`."""
-        (rows, columns), dims = self._windows, windows.shape[2:]
+        (rows, columns) = self._windows
+        dims = windows.shape[2:]
         tiles = windows.reshape(-1, rows, columns, self.side, self.side, *dims)
         image = self._merge(tiles).reshape(-1, rows * self.side, columns * self.side, *dims)
         if self.shift:

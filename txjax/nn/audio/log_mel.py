@@ -61,7 +61,8 @@ class LogMel:
         """Raises UserError for settings that don't fit each other."""
         if self.window > self.fft:
             raise UserError(f"{FIELD}.fft", f"at least the window of {self.window} samples", self.fft)
-        low, high = self.filters.low, self.filters.upper_edge(self.rate)
+        low = self.filters.low
+        high = self.filters.upper_edge(self.rate)
         if high > self.rate / 2:
             raise UserError(f"{FIELD}.filters.high", f"at most {self.rate / 2:g} Hz, half the rate", high)
         if low >= high:

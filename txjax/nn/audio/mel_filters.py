@@ -102,7 +102,8 @@ def triangular_weights(points: Table, edges: Table) -> Table:
     """The heights [points filters] of triangles of height 1 over edges[i], edges[i + 1], edges[i + 2]."""
     steps = np.diff(edges)[None]
     distances = points[:, None] - edges[None]
-    rising, falling = distances[:, :-2] / steps[:, :-1], -distances[:, 2:] / steps[:, 1:]
+    rising = distances[:, :-2] / steps[:, :-1]
+    falling = -distances[:, 2:] / steps[:, 1:]
     return np.maximum(0.0, np.minimum(rising, falling))
 
 

@@ -68,7 +68,9 @@ class Conv(nn.Module):
         Raises:
           UserError: an input of another rank than the kernel's, groups that don't divide the channels, unknown padding.
         """
-        rank, inputs, (features,) = len(self.size), x.shape[-1], self.features
+        rank = len(self.size)
+        inputs = x.shape[-1]
+        (features,) = self.features
         if x.ndim != rank + 2:
             raise UserError("conv.size", f"{x.ndim - 2} numbers, for inputs [B *positions C] of this rank", self.size)
         if inputs % self.groups or features % self.groups:
@@ -80,7 +82,8 @@ class Conv(nn.Module):
         part = role(in_axes, tuple(self.axes))
         fans = taps * per_group, taps * features // self.groups
         std = self.scale * self.kernel_init.std(*fans, part)
-        shape, axes = (*self.size, per_group, features), (*in_axes, *self.axes)
+        shape = (*self.size, per_group, features)
+        axes = (*in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), shape, axes, inputs=rank + 1)
         y = self._applied(x, self.prepare(kernel), axes)
         y = scale(y, self.kernel_init.scaling.multiplier(part))
@@ -96,14 +99,18 @@ class Conv(nn.Module):
     @nn.nowrap
     def _applied(self, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:
         ones = (1,) * len(self.size)
-        strides, dilation = tuple(self.strides) or ones, tuple(self.dilation) or ones
+        strides = tuple(self.strides) or ones
+        dilation = tuple(self.dilation) or ones
         window = convolution.window_of(x, kernel, strides, self._zeros(), dilation)
         if len(self.size) <= 2 and 1 < self.groups == x.shape[-1] == kernel.shape[-1]:
-            product, transposes = depthwise.convolve, depthwise.gradients
+            product = depthwise.convolve
+            transposes = depthwise.gradients
         elif self.groups == 1 and backend.platform() == "cpu":
-            product, transposes = convolution.convolve, convolution.gradients
+            product = convolution.convolve
+            transposes = convolution.gradients
         else:
-            product, transposes = functools.partial(convolution.convolve, groups=self.groups), None
+            product = functools.partial(convolution.convolve, groups=self.groups)
+            transposes = None
         of_window = transposes and functools.partial(transposes, window)
         return gather_and_apply(functools.partial(product, window), x, kernel, axes, of_window)
 

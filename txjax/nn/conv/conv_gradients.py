@@ -76,9 +76,11 @@ def gradients(
     if math.prod(kernel.shape[:-2]) == 1 and not any(map(any, window.zeros)):
         return _pointwise(window.strides, x, kernel, gradient)
     sides = zip(window.strides, window.zeros, window.dilation, x.shape[1:-1], gradient.shape[1:-1], strict=True)
-    of_x, of_kernel = [], []
+    of_x = []
+    of_kernel = []
     for (stride, (before, _), dilation, inputs, outputs), taps in zip(sides, kernel.shape, strict=False):
-        reach, apart = dilation * (taps - 1), stride * (outputs - 1)
+        reach = dilation * (taps - 1)
+        apart = stride * (outputs - 1)
         of_x.append((reach - before, inputs - 1 + before - apart))
         of_kernel.append((before, apart + reach - before - inputs + 1))
     ones = (1,) * len(of_x)

@@ -68,7 +68,8 @@ def gradients(window: Window, x: jax.Array, kernel: jax.Array, gradient: jax.Arr
     if x.ndim == 3:
         of_row, of_taps = gradients(window.of_one_row(), x[:, None], kernel[None], gradient[:, None])
         return of_row[:, 0], of_taps[0]
-    form, flops = choose(x, kernel), 2 * _taps(kernel)
+    form = choose(x, kernel)
+    flops = 2 * _taps(kernel)
     of_x = _stated(form.of_x, window, flops * x.size // math.prod(window.strides), x.size)
     of_kernel = _stated(form.of_kernel, window, flops * gradient.size, kernel.size)
     return of_x(x, kernel, gradient), of_kernel(x, kernel, gradient)
@@ -170,7 +171,8 @@ def _shifts(
     x: jax.Array, kernel: jax.Array, out: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> jax.Array:
     """[B H W C], [B or 1, r, s, C] -> [B *out C] float32: a sum of shifted images times taps, `TERMS` in one pass."""
-    taps, columns = math.prod(kernel.shape[1:3]), kernel.shape[2]
+    taps = math.prod(kernel.shape[1:3])
+    columns = kernel.shape[2]
     passes = max(1, math.ceil(taps / TERMS))
     terms = math.ceil(taps / passes)
     kernel = kernel.reshape(len(kernel), taps, x.shape[-1]).astype(jnp.float32)

@@ -30,10 +30,25 @@ class FirstToken(Pool):
     """
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
-        if encoded.grid is not None and not encoded.prefix:
-            hint = "without a class token the first token is a patch"
-            raise UserError("config.model.head.pool", "MeanTokens(), or a class_token", type(self).__name__, hint=hint)
+        if encoded.grid is not None:
+            check_prefix(self, encoded)
         return encoded.features[:, 0]
+
+
+@dataclasses.dataclass
+class MeanPrefix(Pool):
+    """The mean over the tokens before an image's patches: the class token, and the distilled one (Gong et al. 2021)."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        check_prefix(self, encoded)
+        return encoded.features[:, : encoded.prefix].mean(1)
+
+
+def check_prefix(pool: Pool, encoded: Encoded) -> None:
+    """Raises UserError if there is no token before the patches."""
+    if not encoded.prefix:
+        hint = "without a class token the first token is a patch"
+        raise UserError("config.model.head.pool", "MeanTokens(), or a class_token", type(pool).__name__, hint=hint)
 
 
 @dataclasses.dataclass
@@ -72,7 +87,7 @@ class MeanTokens(Pool):
         features = encoded.features[:, encoded.prefix :]
         if encoded.segments is None:
             return features.mean(1)
-        token_mask = (encoded.segments > 0).astype(jnp.float32)
+        token_mask = (encoded.segments[:, encoded.prefix :] > 0).astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", features.astype(jnp.float32), token_mask)
         return (total / jnp.maximum(token_mask.sum(1), 1.0)[:, None]).astype(features.dtype)
 
@@ -81,19 +96,21 @@ class MeanTokens(Pool):
 class NormedPool(Pool):
     """Another pool, normalised: models whose last norm comes after the mean (Liu et al. 2022, ConvNeXt).
 
-    Parameters: `norm_final` and the pool's.
+    Parameters: those of the norm, and the pool's.
 
     Attributes:
       pool: from the tokens to one vector.
       norm: a template. If None, the model's.
+      name: of the norm's parameters; "norm_head" where the model's own last norm is `norm_final`.
     """
 
     pool: Pool = dataclasses.field(default_factory=MeanTokens)
     norm: Norm | None = None
+    name: str = config_field("norm_final", choices=("norm_final", "norm_head"))
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
         with_norm = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
-        return with_norm.normalise("norm_final", self.pool(encoded, context))
+        return with_norm.normalise(self.name, self.pool(encoded, context))
 
 
 @dataclasses.dataclass

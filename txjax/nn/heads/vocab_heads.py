@@ -133,13 +133,13 @@ class MaskedTokens(Head):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> tuple[Logits, Float[Array, "B 2"] | None]:
         """Lazy logits [B L V] of the token at each position, and the logits of `next_sentence` (or None)."""
-        x, of_logits, axis = encoded.features, context, "width"
+        x = encoded.features
+        of_logits = context
+        axis = "width"
         size = x.shape[-1] if encoded.embedding is None else encoded.embedding.shape[-1]
         if size != x.shape[-1]:  # a size that doesn't grow with the model
-            of_logits, axis = (
-                dataclasses.replace(context, kernel_init=KernelInit(context.kernel_init.initial)),
-                EMBED_WIDTH,
-            )
+            of_logits = dataclasses.replace(context, kernel_init=KernelInit(context.kernel_init.initial))
+            axis = EMBED_WIDTH
         y = ACTIVATIONS[context.activation](context.linear("transform", size, axis)(x))
         y = context.normalise("norm_transform", y)
         logits = self.logits(dataclasses.replace(encoded, features=y), of_logits)

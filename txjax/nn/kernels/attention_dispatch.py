@@ -39,7 +39,8 @@ def choose(
 ) -> Choice:
     """The kernel for a call of `dot_product_attention` with these arguments; arrays may be ShapeDtypeStructs."""
     platform = backend.platform()
-    shapes, asked = (query.shape, key.shape), "the config names it"
+    shapes = (query.shape, key.shape)
+    asked = "the config names it"
     name = kernel or _BY_PLATFORM.get(platform)
     if name is None or name == "reference":
         return Choice("reference", asked if name else f"no other kernel for {platform}", *shapes)

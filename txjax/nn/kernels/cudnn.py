@@ -22,8 +22,10 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return "a window that is not causal"
     if num_shards("length") > 1:
         return "the length is split over devices"
-    (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
-    queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
+    (batch, length, *heads) = query.shape
+    (_, source, *groups) = key.shape
+    queries = (batch, length + length % 2, *heads)
+    keys = (batch, source + source % 2, *groups)
     reason = refusal(_call, Call.of(query, key, mask)._replace(query=queries, key=keys))
     return None if reason is None else f"cuDNN: {reason}"
 

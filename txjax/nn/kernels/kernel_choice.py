@@ -41,6 +41,7 @@ def record_choice(choice: Choice, mask: Mask) -> Iterator[None]:
     """Adds a call, whose operations are traced inside, to `choices`; the scope's name counts its pairs."""
     if (chosen := _chosen.get()) is not None:
         chosen.append(choice)
-    length, source = choice.query[1], choice.key[1]
+    length = choice.query[1]
+    source = choice.key[1]
     with jax.named_scope(f"pairs_{mask.pairs(length, source)}_of_{length * source}"):
         yield

@@ -64,7 +64,8 @@ class Mask:
         """The mask as an array, True where a query sees a key; None if all see all."""
         parts = []
         if self.causal or self.window is not None:
-            queries, keys = jnp.arange(length, dtype=jnp.int32), jnp.arange(source, dtype=jnp.int32)
+            queries = jnp.arange(length, dtype=jnp.int32)
+            keys = jnp.arange(source, dtype=jnp.int32)
             if self.offset is not None:
                 queries = self.offset + queries
             parts.append(self._near(queries[:, None], keys[None])[None, None])

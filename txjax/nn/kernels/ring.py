@@ -46,7 +46,8 @@ def _forward(
         key, value, keys = block
         scores, _ = _scores(causal, window, heads, key, queries, keys, number)
         higher = jnp.maximum(top, scores.max(-1, keepdims=True))
-        weights, old = jnp.exp(scores - higher), jnp.exp(top - higher)
+        weights = jnp.exp(scores - higher)
+        old = jnp.exp(top - higher)
         mixed = jnp.einsum("bgrls,bsgk->bgrlk", weights.astype(value.dtype), value, preferred_element_type=jnp.float32)
         return (out * old + mixed, higher, total * old + weights.sum(-1, keepdims=True), coming), None
 
@@ -59,8 +60,10 @@ def _forward(
 
 def _backward(causal: bool, window: int | None, residuals: Any, gradient: jax.Array) -> Any:
     query, key, value, queries, keys, result, top, total = residuals
-    groups, dtype = key.shape[2], query.dtype
-    heads, of_out = _heads_first(query, groups), _split(gradient, groups)
+    groups = key.shape[2]
+    dtype = query.dtype
+    heads = _heads_first(query, groups)
+    of_out = _split(gradient, groups)
     inner = (of_out.astype(jnp.float32) * _split(result, groups).astype(jnp.float32)).sum(-1, keepdims=True)
 
     def turn(carry: Any, number: jax.Array) -> tuple[Any, None]:

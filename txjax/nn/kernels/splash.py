@@ -38,7 +38,8 @@ def splash(
     Args:
       interpret: whether to run the kernel in Pallas's interpret mode, on any backend.
     """
-    length, whole = query.shape[1], LANES * num_shards("length")
+    length = query.shape[1]
+    whole = LANES * num_shards("length")
     query, key, value, mask = filled(query, key, value, mask, whole, whole if mask.causal or mask.window else LANES)
     kernel = _kernel(query.shape[1], key.shape[1], mask, interpret)
     query = query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype)
@@ -67,14 +68,16 @@ def _kernel(length: int, source: int, mask: Mask, interpret: bool) -> Any:
     """The kernel for the static part of a mask, which all heads share."""
     from jax.experimental.pallas.ops.tpu import splash_attention as library
 
-    shape, window = (length, source), mask.window
+    shape = (length, source)
+    window = mask.window
     static: Any = library.FullMask(shape)
     if window is not None:
         static = library.LocalMask(shape, (window - 1, 0 if mask.causal else window - 1), 0)
     elif mask.causal:
         static = library.CausalMask(shape)
     split = num_shards("length")
-    queries, keys = _block(length // split), _block(source)
+    queries = _block(length // split)
+    keys = _block(source)
     sizes: dict[str, Any] = {"block_q": queries, "block_q_dkv": queries, "block_q_dq": queries}
     sizes |= {f"block_kv{part}": keys for part in ("", "_compute", "_dkv", "_dkv_compute", "_dq")}
     return library.make_splash_mha(

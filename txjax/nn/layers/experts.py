@@ -87,7 +87,8 @@ class Dropless(Routing):
             return _in_slots(x, chosen, experts, chosen.shape[1], compute)
         flat = chosen.reshape(-1)
         order = jnp.argsort(flat)
-        owner, sizes = jnp.minimum(flat[order], experts - 1), jnp.bincount(flat, length=experts)
+        owner = jnp.minimum(flat[order], experts - 1)
+        sizes = jnp.bincount(flat, length=experts)
         rows = Rows(
             x.reshape(-1, x.shape[-1])[order // chosen.shape[-1]],
             lambda x, kernel: jax.lax.ragged_dot(x, kernel, sizes),
@@ -151,13 +152,15 @@ class _Linears(nn.Module):
     @nn.compact
     def __call__(self, rows: Rows) -> Float[Array, "... F"]:
         """[..., in] -> [..., features] in the dtype of `rows.x`."""
-        size, dtype = (rows.x.shape[-1], self.features), rows.x.dtype
+        size = (rows.x.shape[-1], self.features)
+        dtype = rows.x.dtype
         part = role(self.axes[:1], self.axes[1:])
         draw = nn.initializers.normal(self.scale * self.kernel_init.std(*size, part))
         kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes), 1)
         y = rows.product(rows.x, kernel.astype(dtype))
         if self.use_bias:
-            shape, axes = (self.experts, self.features), ("experts", self.axes[1])
+            shape = (self.experts, self.features)
+            axes = ("experts", self.axes[1])
             y = y + rows.spread(parameter(self, "bias", nn.initializers.zeros, shape, axes).astype(dtype))
         return y
 
@@ -194,7 +197,8 @@ class Experts(MLP):
         assert kernel_init
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
-        width, residual_scale = x.shape[-1], kernel_init.residual_scale
+        width = x.shape[-1]
+        residual_scale = kernel_init.residual_scale
         router = Linear((self.experts,), ("scores",), use_bias=False, kernel_init=kernel_init, name="router")
         scores = router(x.astype(jnp.float32))
         probabilities = jax.nn.softmax(scores)

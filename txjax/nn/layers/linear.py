@@ -89,7 +89,8 @@ def project(
     axes = axes or (None,) * kernel.ndim
     how = dims, jnp.dtype(dtype or x.dtype)
     if product is None:
-        multiply, fast = functools.partial(_multiply, dims=dims, dtype=how[1]), backend.platform() == "cpu"
+        multiply = functools.partial(_multiply, dims=dims, dtype=how[1])
+        fast = backend.platform() == "cpu"
         gradients = functools.partial(_gradients, dims) if fast and how[1] == x.dtype else None
         return gather_and_apply(multiply, x, kernel, axes, gradients)
     whole = (_cast if isinstance(kernel, StoredKernel) else _gathered)(kernel, x.dtype, axes)
@@ -98,14 +99,16 @@ def project(
 
 def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: Product = jnp.matmul) -> jax.Array:
     """`project` as a product of matrices: XLA on CPU is slow at the gradient of a kernel with more dimensions."""
-    lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
+    lead = x.shape[: x.ndim - dims]
+    features = kernel.shape[dims:]
     matrix = kernel.reshape(math.prod(kernel.shape[:dims]), math.prod(features))
     return product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype).reshape(*lead, *features)
 
 
 def _gradients(dims: int, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The gradients of `_multiply` in the dtype of `x`."""
-    inputs, features = math.prod(kernel.shape[:dims]), math.prod(kernel.shape[dims:])
+    inputs = math.prod(kernel.shape[:dims])
+    features = math.prod(kernel.shape[dims:])
     rows = gradient.reshape(-1, features)
     of_kernel = kernel_gradient(x.reshape(-1, inputs), rows)
     return (rows @ kernel.reshape(inputs, features).T).reshape(x.shape), of_kernel.reshape(kernel.shape)
@@ -189,7 +192,8 @@ class Linear(nn.Module):
     ) -> Float[Array, "..."]:
         """[..., *in] -> [..., *features] in `dtype`. If None, in the dtype of x. `product`: see `project`."""
         dims = len(self.in_axes)
-        inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
+        inputs = x.shape[x.ndim - dims :]
+        features = tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))
         std = self.scale * self.kernel_init.std(math.prod(inputs), math.prod(features), part)
         axes = (*self.in_axes, *self.axes)

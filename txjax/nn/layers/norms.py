@@ -182,7 +182,8 @@ class BatchNorm(Norm):
         self, y: jax.Array, averages: list[nn.Variable], mask: Positions | None
     ) -> tuple[jax.Array, jax.Array]:
         """Mean and variance of every example's group, [B 1 ... D]; updates the averages."""
-        group, positions = self._examples(len(y)), tuple(range(1, y.ndim - 1))
+        group = self._examples(len(y))
+        positions = tuple(range(1, y.ndim - 1))
         count: int | jax.Array = group * (y[0].size // y.shape[-1])
         if count == 1:
             raise UserError("BatchNorm.group", "more than one value to take statistics of", self.group)
@@ -211,7 +212,8 @@ class BatchNorm(Norm):
     @nn.nowrap
     def _examples(self, batch: int) -> int:
         """The number of examples of a group."""
-        parts, where = _microbatches.get(), "/".join(self.path) or "the model"
+        parts = _microbatches.get()
+        where = "/".join(self.path) or "the model"
         if self.group is None and parts > 1:
             hint = f"set group in {where}, which must divide batch_size / microbatches = {batch}"
             raise UserError("config.microbatches", "1 for BatchNorm over whole batches (group=None)", parts, hint=hint)

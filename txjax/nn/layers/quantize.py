@@ -67,7 +67,8 @@ def quantized(how: Quantize | None) -> Iterator[None]:
     if how is None:
         yield
         return
-    product, paths = how.product(), set()
+    product = how.product()
+    paths = set()
 
     def intercept(call: Any, args: Any, kwargs: Any, context: nn.module.InterceptorContext) -> Any:
         if not is_call_of(context, Linear.__call__) or inside_adapter():

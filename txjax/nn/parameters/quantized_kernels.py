@@ -118,7 +118,8 @@ class StoredKernel(flax.struct.PyTreeNode):
         if self.format == "int4":
             values = (values.astype(jnp.int8) ^ 8) - 8
         restored = _selected(values, _nf4(), 8) if self.format == "nf4" else values.astype(jnp.float32)
-        tiled, tiles = [], []
+        tiled = []
+        tiles = []
         for size, count in zip(self.shape, self.scale.shape, strict=True):
             tiled += [count, size // count]
             tiles += [count, 1]

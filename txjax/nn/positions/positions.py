@@ -266,7 +266,8 @@ class T5Relative(Positions):
     def bias(
         self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int, causal: bool = False
     ) -> Float[Array, "B H Q S"] | None:
-        size, axes = (self.buckets, heads), ("buckets", "heads")
+        size = (self.buckets, heads)
+        axes = ("buckets", "heads")
         table = parameter(self, "table", nn.initializers.normal(0.02), size, axes, 1)
         direction = self.direction or ("past" if causal else "both")
         bucket = t5_bucket(distances(queries, keys), self.buckets, self.max_distance, direction)

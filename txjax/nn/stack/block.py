@@ -53,12 +53,6 @@ class Block(nn.Module):
     layer_scale: float | None = None
     takes_prompts: ClassVar[bool] = True
     final_norm: ClassVar[bool]
-    preserve_adopted_names: ClassVar[bool] = True  # Flax: a submodule that has a name keeps it
-
-    def __post_init__(self) -> None:
-        if self.mixer is not None and self.mixer.name is None:
-            object.__setattr__(self.mixer, "name", self.mixer.branch_name)
-        super().__post_init__()
 
     @property
     def branches(self) -> int:

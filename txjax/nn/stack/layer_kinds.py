@@ -60,7 +60,8 @@ def run_layer_kinds(
     Raises:
       UserError: the kinds have other parameters than the first one, or layers have model state.
     """
-    depth, count = stack.depth, len(kinds)
+    depth = stack.depth
+    count = len(kinds)
     blocks = [kind.clone(parent=None, name="block", _deep_clone=True) for kind in kinds]
     collections = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
     apart = isinstance(collections["params"], tuple)
@@ -112,7 +113,8 @@ def run_layer_kinds(
         return jax.tree.map(lambda a: a.reshape(*leading, *a.shape[1:]), tree)
 
     if apart:
-        fractions, outcomes = stack.depth_fractions(depth), []
+        fractions = stack.depth_fractions(depth)
+        outcomes = []
         for i in range(depth):
             variables, keys = ({name: layers[i] for name, layers in tree.items()} for tree in (collections, rngs))
             arrays = variables, keys, fractions[i]

@@ -135,7 +135,8 @@ def flow(
             "pipeline",
             batch,
         )
-    stages, grouped = jnp.arange(plan.stages, dtype=jnp.int32), plan.group(layers)
+    stages = jnp.arange(plan.stages, dtype=jnp.int32)
+    grouped = plan.group(layers)
     arrays, form = jax.tree.flatten(context)
     cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in arrays]
     with sharding.without_axis("layers"):
@@ -144,7 +145,8 @@ def flow(
         arrays = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(arrays, cut, strict=True)]
 
     def stage(own_arrays: PyTree, x: jax.Array, item: jax.Array) -> tuple[jax.Array, PyTree]:
-        part, turn = item % plan.parts, item // plan.parts
+        part = item % plan.parts
+        turn = item // plan.parts
         own_arrays = jax.tree.map(lambda a: a[0] if plan.rounds == 1 else _take(a, turn), own_arrays)
         mine = jax.tree.unflatten(form, [_take(a, part) if c else a for a, c in zip(arrays, cut, strict=True)])
         return jax.lax.scan(lambda x, one: layer(one, constrain(x, *_STREAM), mine, part), x, own_arrays, unroll=unroll)

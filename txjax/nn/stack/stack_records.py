@@ -43,7 +43,8 @@ def record_stacks() -> Iterator[list[StackRecord]]:
 
     def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
         if is_call_of(context, Stack.__call__):
-            stack, shapes = context.module, tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(args[0]))
+            stack = context.module
+            shapes = tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(args[0]))
             kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
             groups = stack.groups or stack.depth
             path = "/".join(stack.path)

@@ -53,7 +53,8 @@ def mean_distance(
       counts: the pairs that have a distance. The weights of a query's keys that count are normalised; a query without
         any is left out.
     """
-    distance, counts = expand_rank(distance, weights.ndim), expand_rank(counts, weights.ndim)
+    distance = expand_rank(distance, weights.ndim)
+    counts = expand_rank(counts, weights.ndim)
     weights = jnp.where(counts, weights, 0)
     total = weights.sum(-1)
     mean = (weights * distance).sum(-1) / jnp.where(total > 0, total, 1)
@@ -97,7 +98,8 @@ def window_distance(
     windows: Int[Array, "layers W S"], grid: Grid
 ) -> tuple[Float[Array, "layers W 1 S S"], Bool[Array, "layers W 1 S S"]]:
     """Distances in sides of a patch inside each window of a grid, and the pairs that are no padding."""
-    row, column = windows // grid.columns, windows % grid.columns
+    row = windows // grid.columns
+    column = windows % grid.columns
     away = [(axis[..., :, None] - axis[..., None, :]).astype(jnp.float32) for axis in (row, column)]
     is_patch = windows >= 0
     counts = is_patch[..., :, None] & is_patch[..., None, :]

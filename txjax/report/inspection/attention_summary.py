@@ -34,9 +34,10 @@ class Sequence:
     """What an attention reads.
 
     Attributes:
-      name: the argument of the model that it comes from: `tokens`, `source_tokens`, `image`; "" if not known.
+      name: the argument of the model that it comes from: `tokens`, `source_tokens`, `image`, `features`; "" if not
+        known.
       length: its tokens.
-      grid: their order, of an image.
+      grid: their order, of an image or of a spectrogram.
     """
 
     name: str
@@ -89,37 +90,54 @@ def attentions_of_call(model: Any, variables: PyTree, inputs: Mapping[str, Any])
     if any(maps.windows is not None for maps in shapes.values()):
         numbers = backend.jit(lambda v, x: {path: maps.windows for path, maps in sown_maps(model, v, x).items()})
         windows = jax.device_get(numbers(variables, dict(inputs)))
-    return {path: _attention_of(path, maps.weights.shape, windows.get(path), inputs) for path, maps in shapes.items()}
+    grid = _spectrogram_grid(model, inputs)
+    return {
+        path: _attention_of(path, maps.weights.shape, windows.get(path), inputs, grid) for path, maps in shapes.items()
+    }
 
 
-def _attention_of(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any]) -> Attended:
+def _attention_of(
+    path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any], spectrogram: Grid | None
+) -> Attended:
     layers, _, heads, length, source = shape
     if windows is not None:
         grid = _grid_of_windows(windows, *inputs["image"].shape[1:3])
         both = Sequence("image", grid.rows * grid.columns, grid)
         return Attended(path, layers, heads, both, both, windows=True)
-    pair, parts = "source_tokens" in inputs, path.split("/")
-    queries = _sequence(inputs, length, "source_tokens" if pair and parts[0] == "encoder" else "tokens")
+    pair = "source_tokens" in inputs
+    parts = path.split("/")
+    queries = _sequence(inputs, length, "source_tokens" if pair and parts[0] == "encoder" else "tokens", spectrogram)
     across = pair and parts[-1] in ("cross", "decoder")
-    return Attended(
-        path, layers, heads, queries, _sequence(inputs, source, "source_tokens" if across else queries.name)
-    )
+    keys = _sequence(inputs, source, "source_tokens" if across else queries.name, spectrogram)
+    return Attended(path, layers, heads, queries, keys)
+
+
+def _spectrogram_grid(model: Any, inputs: Mapping[str, Any]) -> Grid | None:
+    """The order of the patches of features, for a model that says it."""
+    grid = getattr(model, "grid", None)
+    if "features" not in inputs or not callable(grid):
+        return None
+    _, frames, bins = inputs["features"].shape
+    return grid(bins, frames)  # type: ignore[no-any-return]
 
 
 def _grid_of_windows(windows: Int[np.ndarray, "layers W S"], height: int, width: int) -> Grid:
     """The grid whose windows they are: the second row of a window is one row of the grid further."""
-    tokens, side = int(windows.max()) + 1, math.isqrt(windows.shape[2])
+    tokens = int(windows.max()) + 1
+    side = math.isqrt(windows.shape[2])
     if side == 1:
         return grid_of(tokens, height, width, most=0) or Grid(1, tokens)
     columns = int(windows[0, 0, side] - windows[0, 0, 0])
     return Grid(tokens // columns, columns)
 
 
-def _sequence(inputs: Mapping[str, Any], length: int, likely: str) -> Sequence:
+def _sequence(inputs: Mapping[str, Any], length: int, likely: str, spectrogram: Grid | None) -> Sequence:
     """The input that has so many tokens; of several texts the likely one."""
     for name in dict.fromkeys((likely, *TEXTS)):
         if name in inputs and name in TEXTS and inputs[name].shape[1] == length:
             return Sequence(name, length)
+    if spectrogram is not None and (prefix := length - spectrogram.rows * spectrogram.columns) >= 0:
+        return Sequence("features", length, spectrogram._replace(prefix=prefix))
     grid = grid_of(length, *inputs["image"].shape[1:3]) if "image" in inputs else None
     return Sequence("image" if grid else "", length, grid)
 
@@ -144,9 +162,10 @@ def summary(
     reads = [attended.queries.name for attended in known.values()]  # rollout: one attention, to the sequence itself
     kept = {}
     for path, (layers, heads) in chosen.items():
-        maps, attention = sown[path], known[path]
+        maps = sown[path]
+        attention = known[path]
         part = maps.weights[jnp.asarray(layers, jnp.int32)][:, :, jnp.asarray(heads, jnp.int32)]
-        if attention.keys.name == "image":
+        if attention.keys.grid is not None:
             inside = None if maps.windows is None else maps.windows[jnp.asarray(layers, jnp.int32)]
             part = _one_map(attention, part, inside, None if query is None else _patch(attention.queries.grid, query))
         through = _rollout(attention, maps) if reads.count(attention.queries.name) == 1 else None

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.nn import Classes, Encoded, FirstToken, Grid, Head, HeadContext, MeanTokens
+from txjax.nn import Classes, Encoded, FirstToken, Grid, Head, HeadContext, MeanPrefix, MeanTokens, NormedPool, Pool
 from txjax.nn.stack.captures import LAYER_INPUTS, layer_inputs
 from txjax.types import PyTree, UserError, flat_paths
 
@@ -49,7 +49,12 @@ def method_of(model: Any) -> str:
         raise UserError("config.model.head", "Classes(...) of images, for class activation", got)
     if isinstance(head.pool, MeanTokens):
         return "CAM"
-    return "Grad-CAM before the last layer" if isinstance(head.pool, FirstToken) else "Grad-CAM"
+    return "Grad-CAM before the last layer" if _reads_prefix(head.pool) else "Grad-CAM"
+
+
+def _reads_prefix(pool: Pool) -> bool:
+    """Whether features of patches reach a pool's output only by earlier layers."""
+    return isinstance(pool, FirstToken | MeanPrefix) or (isinstance(pool, NormedPool) and _reads_prefix(pool.pool))
 
 
 def class_activation(

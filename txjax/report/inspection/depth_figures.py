@@ -25,7 +25,8 @@ def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], uni
         names = [short(path) for path in distances]
         alone = f": {names[0]}" if len(names) == 1 and "/" in names[0] else ""
         style_axes(axes, LIGHT, f"Mean attention distance of each head{alone}")
-        first, staged = 0, all(path.startswith("stages_") for path in distances)
+        first = 0
+        staged = all(path.startswith("stages_") for path in distances)
         for number, rows in enumerate(distances.values()):
             layers = np.arange(len(rows)) + (first if staged else 0)
             first += len(rows)

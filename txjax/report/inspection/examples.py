@@ -29,7 +29,8 @@ class Example:
     Attributes:
       title: its name in pictures.
       inputs: the model's arguments, numpy arrays of one row (several of a multiple choice).
-      image: its pixels from 0 to 1, of one or three channels; None without an image.
+      image: its pixels from 0 to 1, of one or three channels; of a spectrogram, its features, frequencies x times, and
+        black is the least of them. None without either.
       tokenizers: of the texts, by argument; None where there is none.
     """
 
@@ -46,7 +47,8 @@ class Example:
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
-        ids, tokenizer = self.inputs[name][row][self.token_indices(name, row, most)], self.tokenizers.get(name)
+        ids = self.inputs[name][row][self.token_indices(name, row, most)]
+        tokenizer = self.tokenizers.get(name)
         return [str(int(i)) if tokenizer is None else word(tokenizer, int(i)) for i in ids]
 
 
@@ -79,7 +81,8 @@ def part_named(experiment: Experiment, name: str | None) -> tuple[Any, Objective
 def examples_of(model: Any, objective: Objective, data: Dataset, field: str, count: int) -> Iterator[Example]:
     """The first examples of a data set, as an evaluation reads them."""
     limits = Limits.of(field, model, objective.required_keys)
-    names, tokenizers = data.class_names(), tokenizers_of(data)
+    names = data.class_names()
+    tokenizers = tokenizers_of(data)
     batches = eval_batches(data.open(), batch_size=1, limits=limits, threads=1, prefetch=1)
     try:
         for batch in itertools.islice(batches, count):
@@ -89,7 +92,7 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
                 title += f" (label {names[label] if names else label})"
             arguments = objective.inputs(model, {name: jnp.asarray(x) for name, x in batch.items()})
             inputs = {name: np.asarray(x) for name, x in arguments.items()}
-            image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else None
+            image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else shown_features(inputs)
             yield Example(title, inputs, image, tokenizers)
     finally:
         batches.close()
@@ -146,6 +149,15 @@ def _shown_pixels(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.
     mean, std = (np.asarray(getattr(data, name, default), np.float32) for name, default in (("mean", 0), ("std", 1)))
     pixels = np.clip(image * std + mean, 0, 1)
     return pixels if pixels.shape[2] in (1, 3) else pixels[:, :, :1]
+
+
+def shown_features(inputs: Mapping[str, np.ndarray]) -> Float[np.ndarray, "C T 1"] | None:
+    """The features of an example of audio as a picture."""
+    if "features" not in inputs:
+        return None
+    spectrogram = inputs["features"][0].T
+    low, high = float(spectrogram.min()), float(spectrogram.max())
+    return ((spectrogram - low) / max(high - low, 1e-9))[..., None].astype(np.float32)
 
 
 def place_of(query: str | None, data: Dataset) -> tuple[float, float] | None:

@@ -28,12 +28,14 @@ def position_vectors(
         for path, table in flat_paths(params).items()
         if path.endswith("positions/table/embedding")
     }
-    positions, width = getattr(model, "positions", None), getattr(model, "width", None)
+    positions = getattr(model, "positions", None)
+    width = getattr(model, "width", None)
     if learned or not isinstance(positions, Positions) or width is None:
         first = getattr(positions, "first", 0)  # `PaddingAwareLearned` has rows before the first token's
         lengths_by_path = {path: (lengths or {}).get(path.split("/")[0], length) for path in learned}
         return {path: table[first : first + lengths_by_path[path]] for path, table in learned.items()}
-    zeros, at = jnp.zeros((1, length, width)), jnp.arange(length, dtype=jnp.int32)[None]
+    zeros = jnp.zeros((1, length, width))
+    at = jnp.arange(length, dtype=jnp.int32)[None]
     table = positions.clone(parent=None, name=None).apply({}, zeros, at, grid, method="add")[0]
     return {"positions": table} if np.any(table) else {}
 

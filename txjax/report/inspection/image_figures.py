@@ -32,18 +32,27 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        over_image(axes, image, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
+        _draw_example(axes, inspection, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
         if query is not None and queries is not None:
             high, wide = (side / count for side, count in zip(image.shape, queries[:2], strict=False))
             row, column = (int(part * count) for part, count in zip(query, queries[:2], strict=True))
             axes.add_patch(Rectangle((column * wide, row * high), wide, high, fill=False, ec=FRAME, lw=1.5))
 
-    rows, columns = [f"layer {i}" for i in layers], ["image", *(f"head {i}" for i in heads)]
+    rows = [f"layer {i}" for i in layers]
+    columns = ["image", *(f"head {i}" for i in heads)]
     of = "all tokens of the text, in the mean"
     if queries is not None:
         of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
     title = f"{inspection.example.title}: attention of {of}"
     return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
+
+
+def _draw_example(axes: Axes, inspection: Inspection, heat: np.ndarray | None, low: float = 0.0) -> None:
+    """The picture of an example, with a map over it; of a spectrogram the lowest frequency is at the bottom."""
+    assert inspection.example.image is not None
+    over_image(axes, inspection.example.image, heat, low)
+    if "features" in inspection.example.inputs:
+        axes.invert_yaxis()
 
 
 def overview(
@@ -66,13 +75,12 @@ def overview(
         columns.append(title)
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        image, heat = inspections[j].example.image, None
-        assert image is not None
+        heat = None
         if rows[i] == "rollout":
             heat = rolled_out(inspections[j], str(rollouts))
         elif i and (activation := inspections[j].activation) is not None:
             heat = np.asarray(activation.maps[0])
-        over_image(axes, image, heat, 0.0 if heat is None else float(heat.min()))
+        _draw_example(axes, inspections[j], heat, 0.0 if heat is None else float(heat.min()))
 
     return panels(
         rows,
@@ -89,7 +97,8 @@ def overview(
 
 def rolled_out(inspection: Inspection, path: str) -> np.ndarray:
     """The rollout to the class token, or without one in the mean over the patches, as [rows columns]."""
-    grid, through = inspection.attentions[path].keys.grid, inspection.kept[path].rollout
+    grid = inspection.attentions[path].keys.grid
+    through = inspection.kept[path].rollout
     assert grid is not None and through is not None
     whole = np.asarray(through[0])
     return patches(whole[0] if grid.prefix else whole.mean(0), grid)

@@ -84,11 +84,13 @@ _METHODS = {
 def _maps(findings: Findings) -> Iterator[Picture]:
     for number, inspection in enumerate(findings.inspections[:SHOWN]):
         for path in inspection.kept:
-            attention, name = inspection.attentions[path], f"attention_{number}_{_file(path)}"
+            attention = inspection.attentions[path]
+            name = f"attention_{number}_{_file(path)}"
             if attention.between_texts:
                 rows = inspection.kept[path].weights.shape[1]
                 for row in range(rows):
-                    more, args = f"_{row}" if rows > 1 else "", (inspection, path, findings.chosen[path], row)
+                    more = f"_{row}" if rows > 1 else ""
+                    args = (inspection, path, findings.chosen[path], row)
                     caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
                     yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
                     yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
@@ -106,11 +108,14 @@ def _distances(findings: Findings) -> Iterator[Picture]:
     for path, rows in findings.distances().items():
         by_name.setdefault(findings.inspections[0].attentions[path].queries.name, {})[path] = rows
     for name, distances in by_name.items():
-        unit, image = "tokens", findings.inspections[0].example.image
+        unit = "tokens"
+        image = findings.inspections[0].example.image
         if name == "image" and image is not None:
             unit = "pixels"
             grids = {path: findings.inspections[0].attentions[path].queries.grid for path in distances}
             distances = {path: rows * image.shape[1] / _columns(grids[path]) for path, rows in distances.items()}
+        elif name == "features":
+            unit = "distances of neighbouring patches"
         caption = f"How far heads look, over {len(findings.inspections)} examples (Dosovitskiy et al. 2021, figure 7)."
         more = "" if len(by_name) == 1 else f"_{name}"
         yield Picture(f"distance{more}", "Attention distance", caption, distance_picture(distances, unit))
@@ -123,10 +128,11 @@ def _columns(grid: Grid | None) -> int:
 
 def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
     inspection = findings.inspections[0]
-    inputs, image = inspection.example.inputs, inspection.example.image
+    inputs = inspection.example.inputs
+    image = inspection.example.image
     lengths, grids = _lengths(inspection)
-    name = "image" if image is not None else "tokens"
-    length = lengths.get(name, inputs[name].shape[1] if name in inputs and name != "image" else 0)
+    name = next((name for name in ("image", "features") if name in lengths), "tokens")
+    length = lengths.get(name, inputs[name].shape[1] if name in inputs and name == "tokens" else 0)
     if length:
         vectors = position_vectors(model, params, length, grids.get(name), lengths)
         for path, table in vectors.items():
@@ -139,7 +145,7 @@ def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture
             caption += "(blue) to 1 (red)." + (" Each panel is one patch with all patches." if grid else "")
             picture = similarity_picture(cosines, grid, path)
             yield Picture(_file(path), "Position embeddings", caption, picture)
-    filters = None if image is None else first_filters(params, inputs["image"].shape[-1])
+    filters = None if image is None else first_filters(params, inputs["image"].shape[-1] if "image" in inputs else 1)
     if filters is not None:
         path, kernels = filters
         yield _filters(path, kernels)

@@ -43,7 +43,8 @@ def _weights_and_words(
     inspection: Inspection, path: str, row: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...], list[list[str]]]:
     """The weights, the indices of the first real queries and keys, and their words."""
-    attention, example = inspection.attentions[path], inspection.example
+    attention = inspection.attentions[path]
+    example = inspection.example
     names = attention.queries.name, attention.keys.name
     pairs = np.ix_(*(example.token_indices(name, row, TOKENS) for name in names))
     return np.asarray(inspection.kept[path].weights), pairs, [example.words(name, row, TOKENS) for name in names]

@@ -43,7 +43,8 @@ def _examples(inspection: Inspection, findings: Findings) -> list[dict[str, Any]
 
 
 def _map(inspection: Inspection, path: str, chosen: tuple[Sequence[int], Sequence[int]], row: int) -> dict[str, Any]:
-    attention, example = inspection.attentions[path], inspection.example
+    attention = inspection.attentions[path]
+    example = inspection.example
     names = attention.queries.name, attention.keys.name
     queries, keys = (example.token_indices(name, row, TOKENS) for name in names)
     weights = np.asarray(inspection.kept[path].weights)[:, row][:, :, queries][..., keys]

@@ -13,7 +13,8 @@ from txjax.report.png import png
 
 SIMILARITY = "RdBu_r"  # of cosines from -1 to 1
 MOST = 14  # rows and columns of a grid that are drawn; of larger grids, evenly spread ones
-FILTERS, COLUMNS = 32, 8
+FILTERS = 32
+COLUMNS = 8
 
 
 def similarity_picture(cosines: Float[np.ndarray, "L L"], grid: Grid | None, name: str) -> bytes:

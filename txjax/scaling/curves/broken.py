@@ -19,7 +19,8 @@ class Broken(Curve):
     name = "broken"
 
     def __init__(self, role: str, breaks: int):
-        self.role, self.breaks = role, breaks
+        self.role = role
+        self.breaks = breaks
         self.needs = (role,)
         break_names = [(f"c{i}", f"d{i}", f"f{i}") for i in range(1, breaks + 1)]
         self.parameters = ("E", "b", "c0", *(name for names in break_names for name in names))
@@ -28,7 +29,8 @@ class Broken(Curve):
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
         e, b, c0 = theta[:3]
         x = np.log(points[self.role])
-        power, slopes = b - c0 * x, [np.ones_like(x), -x]
+        power = b - c0 * x
+        slopes = [np.ones_like(x), -x]
         for c, d, log_f in theta[3:].reshape(-1, 3):
             f = np.exp(log_f)
             u = (x - d) / f
@@ -40,7 +42,8 @@ class Broken(Curve):
         return value, np.column_stack([share[:, 0], *(share[:, 1] * slope for slope in slopes)])
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
-        x, loss = np.log(points[self.role]), points["loss"]
+        x = np.log(points[self.role])
+        loss = points["loss"]
         positions = np.quantile(x, [0.2, 0.35, 0.5, 0.65, 0.8])
         exponents = (0.0, 0.05, 0.1, 0.2, 0.4)
         for c0, *changes in grid(exponents, *[(-0.2, 0.1, 0.3, 0.6)] * self.breaks):

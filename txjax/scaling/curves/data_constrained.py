@@ -28,8 +28,10 @@ class DataConstrained(Curve):
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
         e, a, b, *_, rd, rn = theta
         log_alpha, log_beta = np.clip(theta[3:5], -FAR, FAR)
-        alpha, beta = np.exp(log_alpha), np.exp(log_beta)
-        n, d = np.log(points["params"]), np.log(points["tokens"])
+        alpha = np.exp(log_alpha)
+        beta = np.exp(log_beta)
+        n = np.log(points["params"])
+        d = np.log(points["tokens"])
         unique = np.minimum(np.log(points["unique_tokens"]), d)
         # log of the best N for U_D tokens: log G + beta / alpha (log U_D + log G), and its derivatives by theta
         g = (log_alpha + a - log_beta - b) / (alpha + beta)

@@ -28,7 +28,8 @@ class Power(Curve):
         return alpha * (constant - x), np.column_stack([np.full_like(x, alpha), constant - x])
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
-        x, y = np.log(points[self.needs[0]]), np.log(points["loss"])
+        x = np.log(points[self.needs[0]])
+        y = np.log(points["loss"])
         for alpha in (0.02, 0.05, 0.1, 0.2, 0.5):
             yield np.array([np.mean(y) / alpha + np.mean(x), alpha])
 
@@ -44,7 +45,8 @@ class Kaplan(Curve):
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
         nc, dc = theta[:2]
         an, ad = np.exp(np.clip(theta[2:], -FAR, FAR))
-        n, d = nc - np.log(points["params"]), dc - np.log(points["tokens"])
+        n = nc - np.log(points["params"])
+        d = dc - np.log(points["tokens"])
         total, share = sum_of_exponentials(np.stack([an / ad * n, d], -1))
         by_ratio = share[:, 0] * n * an  # ad times the derivative by log(an / ad)
         return ad * total, np.column_stack([share[:, 0] * an, ad * share[:, 1], by_ratio, ad * total - by_ratio])

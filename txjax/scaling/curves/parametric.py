@@ -22,12 +22,14 @@ class Parametric(Curve):
 
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
         e, a, b, alpha, beta = theta
-        n, d = np.log(points["params"]), np.log(points["tokens"])
+        n = np.log(points["params"])
+        d = np.log(points["tokens"])
         value, share = sum_of_exponentials(np.stack([np.full_like(n, e), a - alpha * n, b - beta * d], -1))
         return value, np.column_stack([share, -share[:, 1] * n, -share[:, 2] * d])
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
-        n, d = points["params"], points["tokens"]
+        n = points["params"]
+        d = points["tokens"]
         for alpha, beta in grid(EXPONENTS, EXPONENTS):
             terms = np.column_stack([np.ones_like(n), n**-alpha, d**-beta])
             yield np.array([*coefficients(terms, points["loss"]), alpha, beta])

@@ -34,8 +34,8 @@ def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
 def tokens_per_batch(experiment: Experiment) -> int:
     """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
 
-    Of audio, the frames that leave the encoder's subsampling. The positions of several tasks are added up. For a model
-    that takes none of these, examples.
+    Of audio, the frames that leave the encoder's subsampling, or patches. The positions of several tasks are added up.
+    For a model that takes none of these, examples.
     """
     spec = experiment.data.spec()
     patch = getattr(experiment.model, "patch", None)
@@ -54,12 +54,18 @@ def tokens_per_batch(experiment: Experiment) -> int:
 
 def encoded_frames(experiment: Experiment) -> int | None:
     """The positions of one example's audio in an encoder. If None, the model encodes no audio."""
-    output_length = getattr(experiment.model, "output_length", None)
-    if output_length is None:
+    output_length, grid = (getattr(experiment.model, name, None) for name in ("output_length", "grid"))
+    if output_length is None and grid is None:
         return None
     inputs = jax.eval_shape(lambda batch: model_inputs(experiment.model, batch), batch_spec(experiment.data, 1))
+    if "features" not in inputs:
+        return None
+    _, frames, bins = inputs["features"].shape
+    if output_length is None:
+        patches = grid(bins, frames)
+        return int(patches.rows * patches.columns)
     with jax.ensure_compile_time_eval():
-        return int(output_length(jnp.asarray(inputs["features"].shape[1])))
+        return int(output_length(jnp.asarray(frames)))
 
 
 def count_parameters(params: PyTree) -> tuple[int, int]:

@@ -55,7 +55,8 @@ PROSE = (
 
 def arithmetic(rng: random.Random) -> Iterator[Document]:
     for number in range(60):
-        first, second = rng.randrange(1, 50), rng.randrange(1, 50)
+        first = rng.randrange(1, 50)
+        second = rng.randrange(1, 50)
         first, second = max(first, second), min(first, second)
         sign, right = ("+", first + second) if number % 2 else ("-", first - second)
         choices = [str(right + off) for off in (0, rng.choice((1, -1)), rng.choice((2, -2)), 10)]

@@ -15,7 +15,7 @@ from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.vit.vit import PatchEncoder
-from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
+from txjax.nn import MLP, Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
 from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.types import UserError
 
@@ -24,6 +24,11 @@ TABLE = "vit.embeddings.position_embeddings"
 
 def fields(options: Options) -> dict[str, Any]:
     """The fields of a PatchEncoder but its head, positions and MLP. Raises UserError for unsupported values."""
+    return {**layer_fields(options), "image_size": options.sides("image_size", 224)}
+
+
+def layer_fields(options: Options) -> dict[str, Any]:
+    """The sizes of the patches and of the layers but the MLP. Raises UserError for unsupported values."""
     patch = options.sides("patch_size", 16)
     if patch[0] != patch[1]:
         raise options.refuse("patch_size", "square patches", list(patch))
@@ -32,7 +37,6 @@ def fields(options: Options) -> dict[str, Any]:
         "depth": options.size("num_hidden_layers", 12),
         "heads": options.size("num_attention_heads", 12),
         "patch": patch[0],
-        "image_size": options.sides("image_size", 224),
         "norm": LayerNorm(eps=options.get("layer_norm_eps", 1e-12)),
         "mixer": Attention(
             biases=PROJECTIONS if options.get("qkv_bias", True) else ("out",),
@@ -42,11 +46,26 @@ def fields(options: Options) -> dict[str, Any]:
     }
 
 
+def mlp(options: Options) -> MLP:
+    """The MLP of the layers."""
+    activation = options.activation("hidden_act", "gelu")
+    return MLP(hidden=options.size("intermediate_size", 3072), activation=activation)
+
+
 def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
     """The entries of config.json for a PatchEncoder. Raises UserError for one with a stem."""
+    entries = layer_entries(model)
+    height, width = image_size(model)
+    return entries | {
+        "image_size": height if height == width else [height, width],
+        "num_channels": flat["patch_embed/kernel"].shape[0] // model.patch**2,
+    }
+
+
+def layer_entries(model: PatchEncoder) -> dict[str, Any]:
+    """The entries of `layer_fields` and `mlp`. Raises UserError for a model with a stem."""
     if model.stem is not None:
         raise UserError("config.model.stem", "None in a file of Hugging Face's", type(model.stem).__name__)
-    height, width = image_size(model)
     return {
         "hidden_size": model.width,
         "num_hidden_layers": model.depth,
@@ -56,9 +75,7 @@ def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
         "hidden_dropout_prob": model.dropout,
         "attention_probs_dropout_prob": only_attention(model).dropout,
         "layer_norm_eps": model.norm.eps,
-        "image_size": height if height == width else [height, width],
         "patch_size": model.patch,
-        "num_channels": flat["patch_embed/kernel"].shape[0] // model.patch**2,
         "qkv_bias": any(map(only_attention(model).has_bias, ("query", "key", "value"))),
     }
 
@@ -113,14 +130,14 @@ def table(model: PatchEncoder, theirs: str, ours: str) -> list[Rule]:
     return [Rule(theirs, (ours,), ROWS)] if isinstance(model.positions, Learned) else []
 
 
-def encoder(model: PatchEncoder) -> list[Rule]:
+def encoder(model: PatchEncoder, theirs: str = "vit") -> list[Rule]:
     """The rules of a PatchEncoder."""
     return [
-        Rule("vit.embeddings.cls_token", ("pool/token",), TOKEN),
-        *table(model, TABLE, "positions/table/embedding"),
-        *linear("vit.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
-        *layer("vit.encoder.layer.{}", "layers/block", only_attention(model)),
-        *norm("vit.layernorm", "norm_final"),
+        Rule(f"{theirs}.embeddings.cls_token", ("pool/token",), TOKEN),
+        *table(model, f"{theirs}.embeddings.position_embeddings", "positions/table/embedding"),
+        *linear(f"{theirs}.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
+        *layer(f"{theirs}.encoder.layer.{{}}", "layers/block", only_attention(model)),
+        *norm(f"{theirs}.layernorm", "norm_final"),
     ]
 
 

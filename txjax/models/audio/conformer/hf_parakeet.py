@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, select_inputs
+from txjax.interop.huggingface.family import Family, Inputs, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import (
     SAME,
@@ -89,7 +89,7 @@ class Parakeet(Family):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        subsampling, conv, attention = model.subsampling, model.block.conv, model.only_attention
+        subsampling, conv, attention = model.subsampling, model.block.conv, only_attention(model)
         encoder = {
             "model_type": "parakeet_encoder",
             "hidden_size": model.width,
@@ -131,7 +131,7 @@ class Parakeet(Family):
         entries = [
             *linear("encoder.subsampling.linear", "stem/out"),
             *linear("encoder.subsampling.layers.0", "stem/conv_0", kernel()),
-            *projections(f"{theirs}.self_attn", f"{ours}/attention", _PROJECTIONS, model.only_attention),
+            *projections(f"{theirs}.self_attn", f"{ours}/attention", _PROJECTIONS, only_attention(model)),
             Rule(f"{theirs}.self_attn.relative_k_proj.weight", (f"{ours}/attention/relative/kernel",), out_in()),
             Rule(f"{theirs}.self_attn.bias_u", (f"{ours}/attention/content_bias",), SAME),
             Rule(f"{theirs}.self_attn.bias_v", (f"{ours}/attention/position_bias",), SAME),

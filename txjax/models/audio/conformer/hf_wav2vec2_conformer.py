@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, select_inputs
+from txjax.interop.huggingface.family import Family, Inputs, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import (
     SAME,
@@ -76,13 +76,16 @@ class Wav2Vec2Conformer(Family):
         theta = options.get("rotary_embedding_base", 10000.0)
         dropout = options.shared_rate("hidden_dropout", "conformer_conv_dropout", 0.1)
         activation = options.activation("hidden_act", "gelu")
+        convolutions: dict[str, Any] = {
+            field: _numbers(options, key, default) for key, (field, default) in _CONVOLUTIONS.items()
+        }
         return Conformer(
             width=options.size("hidden_size", 768),
             depth=options.size("num_hidden_layers", 12),
             heads=options.size("num_attention_heads", 12),
             front_end=WaveformSamples(),
             subsampling=WaveformConvs(
-                **{field: _numbers(options, key, default) for key, (field, default) in _CONVOLUTIONS.items()},
+                **convolutions,
                 use_bias=options.get("conv_bias", False),
                 activation=options.activation("feat_extract_activation", "gelu"),
             ),
@@ -104,7 +107,7 @@ class Wav2Vec2Conformer(Family):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        stem, mixer = model.subsampling, model.only_attention
+        stem, mixer = model.subsampling, only_attention(model)
         convolutions = {key: list(getattr(stem, field)) for key, (field, _) in _CONVOLUTIONS.items()}
         return {
             "architectures": list(self.architectures),
@@ -162,7 +165,7 @@ class Wav2Vec2Conformer(Family):
         entries = [
             *norm(f"{stem}.feature_projection.layer_norm", "stem/norm_out"),
             *linear(f"{stem}.feature_projection.projection", "stem/out"),
-            *projections(f"{theirs}.self_attn", f"{ours}/attention", _PROJECTIONS, model.only_attention),
+            *projections(f"{theirs}.self_attn", f"{ours}/attention", _PROJECTIONS, only_attention(model)),
             *conv_module(f"{theirs}.conv_module", f"{ours}/convolution", "batch_norm", bias=False),
             *norm(f"{_ENCODER}.layer_norm", "norm_final"),
             *linear("lm_head", "head"),

@@ -52,7 +52,8 @@ class Roberta(Encoder):
         return PaddingAwareLearned(max_length=options.size("max_position_embeddings", 512), first=padding + 1)
 
     def names(self, options: Options) -> Names:
-        names, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)
+        names = super().names(options)
+        choices = options.values["architectures"][0].endswith(_CHOICES.ending)
         return names._replace(renamed=_OF_CHOICES) if choices else names
 
     def model_config(self, model: Model) -> dict[str, Any]:
@@ -60,7 +61,8 @@ class Roberta(Encoder):
 
     def arguments(self, model: Model, inputs: Inputs) -> dict[str, Any]:
         """The model's arguments: the reference counts the tokens that aren't the padding's, whatever the mask says."""
-        arguments, first = super().arguments(model, inputs), model.positions.first
+        arguments = super().arguments(model, inputs)
+        first = model.positions.first
         if "positions" in arguments:
             return arguments | {"positions": arguments["positions"] - first}
         mask = (arguments["tokens"] != first - 1).astype(jnp.int32)

@@ -51,7 +51,9 @@ class Deberta(Bert, kw_only=True):
     def layers(self, x: Float[Array, "B L D"], inputs: StackInputs) -> Float[Array, "B L D"]:
         if self.mask_decoder is None:
             return super().layers(x, inputs)
-        (x, context), stack, prompt = self.begin(x, inputs), self.built_stack(), inputs.mask.prefix
+        (x, context) = self.begin(x, inputs)
+        stack = self.built_stack()
+        prompt = inputs.mask.prefix
         with quantized(self.quantize):
             _, streams = stack(x, context, every=True)
             before = streams[-2] if self.depth > 1 else x

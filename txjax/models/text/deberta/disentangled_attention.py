@@ -61,7 +61,8 @@ class DisentangledAttention(Attention):
         if self.kv_heads not in (None, self.heads):
             raise UserError("config.model.kv_heads", "None for DisentangledAttention", self.kv_heads)
         if context.index is not None:
-            expected, got = "attention with a cache, for generation", type(self).__name__
+            expected = "attention with a cache, for generation"
+            got = type(self).__name__
             raise UserError("config.model.mixer", expected, got, hint="it reads the distances in one window")
         rows = context.relative[0]
         *sources, values = self.inputs(x, context)

@@ -40,7 +40,8 @@ class RelativeEmbeddings(Positions):
 
     @nn.compact
     def relative(self, length: int, width: int) -> Float[Array, "1 R D"]:
-        distances, size = np.arange(1 - length, length), self.buckets or self.max_distance
+        distances = np.arange(1 - length, length)
+        size = self.buckets or self.max_distance
         if self.buckets is not None:
             if self.max_distance <= self.buckets // 2 + 1:
                 expected = f"more than half of the {self.buckets} buckets and 1"

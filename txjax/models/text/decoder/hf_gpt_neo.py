@@ -32,8 +32,10 @@ class GPTNeo(DecoderFamily):
         return super().matches(model) and all(getattr(mixer, "scale", None) == 1 for mixer in model.mixers())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
-        width, depth = options.size("hidden_size", 2048), options.size("num_layers", 24)
-        window, dropout = options.size("window_size", 256), options.get("attention_dropout", 0.0)
+        width = options.size("hidden_size", 2048)
+        depth = options.size("num_layers", 24)
+        window = options.size("window_size", 256)
+        dropout = options.get("attention_dropout", 0.0)
         windows = {"global": None, "local": window}
         attentions = [
             Attention(scale=1.0, biases=("out",), window=windows[kind], dropout=dropout)
@@ -82,7 +84,8 @@ class GPTNeo(DecoderFamily):
         }
 
     def rules(self, model: Decoder) -> list[Rule]:
-        here, ours = "transformer.h.{}", "layers/block"
+        here = "transformer.h.{}"
+        ours = "layers/block"
         return [
             Rule(self.table, ("embed/embedding",), SAME),
             Rule("transformer.wpe.weight", ("positions/table/embedding",), SAME),

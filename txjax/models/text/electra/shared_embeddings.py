@@ -74,7 +74,8 @@ class GradientDisentangled(Shared):
     """
 
     def __call__(self, embeddings: Embeddings, model: Any) -> Embeddings:
-        shared, tokens = super().__call__(embeddings, model), embeddings.tokens
+        shared = super().__call__(embeddings, model)
+        tokens = embeddings.tokens
         difference = _Zeros(tokens.vocab, tokens.width, name="embed_difference", parent=model)
         return shared._replace(tokens=_Sum(tokens, difference))
 

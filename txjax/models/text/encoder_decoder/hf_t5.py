@@ -29,8 +29,10 @@ class T5(EncoderDecoderFamily):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
         options.require(is_encoder_decoder=True, is_decoder=False)
-        heads, width = options.size("num_heads", 8), options.size("d_model", 512)
-        size, rate = options.size("d_kv", 64), options.get("dropout_rate", 0.1)
+        heads = options.size("num_heads", 8)
+        width = options.size("d_model", 512)
+        size = options.size("d_kv", 64)
+        rate = options.get("dropout_rate", 0.1)
         blocks = options.size("num_layers", 6)
         depth = options.size("num_decoder_layers", blocks)
         parts: dict[str, Any] = dict(
@@ -94,7 +96,8 @@ class T5(EncoderDecoderFamily):
         gated = isinstance(model.mlp, GatedMLP)
         mlp = {"gate": "wi_0", "up": "wi_1", "down": "wo"} if gated else {"up": "wi", "down": "wo"}
         for side, inside in attentions(model).items():
-            here, ours = f"{side}.block.{{}}.layer", f"{side}/layers/block"
+            here = f"{side}.block.{{}}.layer"
+            ours = f"{side}/layers/block"
             for number, (name, attention) in enumerate(inside.items()):
                 theirs = f"{here}.{number}.{_ATTENTIONS[name]}"
                 entries += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
@@ -126,7 +129,8 @@ def _head(options: Options, tensors: Mapping[str, Tensor]) -> Head:
 
 def _projection(named: str) -> tuple[bool, str]:
     """Whether a `feed_forward_proj` is gated, and the name of its activation."""
-    gated, name = named.startswith(_GATED), named.removeprefix(_GATED)
+    gated = named.startswith(_GATED)
+    name = named.removeprefix(_GATED)
     return gated, "gelu_new" if gated and name == "gelu" else name
 
 

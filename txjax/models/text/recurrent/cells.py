@@ -84,7 +84,8 @@ class GRU(Cell):
 
     @nn.compact
     def __call__(self, state: Float[Array, "B 1 D"], inputs: Float[Array, "B 3 D"]) -> Float[Array, "B 1 D"]:
-        hidden, before = state[:, 0], self.reset == "before"
+        hidden = state[:, 0]
+        before = self.reset == "before"
         if before:
             product = self.product(hidden, "recurrent", gates=2)
         else:

@@ -107,12 +107,14 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
             encoded = self.layers(embedded(table, source_tokens), inputs)
             start = Linear((self.width,), ("width",), **fields, name="start")
             prompt = encoded[1].shape[1] - source_tokens.shape[1]
-            hidden, values = jnp.tanh(start(encoded[1][:, 0])), jnp.concatenate(encoded, axis=-1)[:, prompt:]
+            hidden = jnp.tanh(start(encoded[1][:, 0]))
+            values = jnp.concatenate(encoded, axis=-1)[:, prompt:]
         elif self.is_initializing() or not self.is_mutable_collection("cache"):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         decoder = set_model_fields(self.attend, "config.model.attend", cell=cell, alignment=alignment)
-        token_mask, targets = None if segments is None else segments > 0, embedded(embed, tokens)
+        token_mask = None if segments is None else segments > 0
+        targets = embedded(embed, tokens)
         states, contexts = decoder.clone(parent=self, name="decoder")(targets, hidden, values, source_real, token_mask)
         x = readout.clone(parent=self, name="out")(states, targets, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
@@ -138,7 +140,8 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
     def read_source(self, x: Float[Array, "B S M"], inputs: StackInputs) -> tuple[jax.Array, jax.Array]:
         """The encoder's only layer."""
         fields = self.parts_fields() | {"width": self.encoder_width or self.width}
-        cell, segments = set_model_fields(self.cell, "config.model.cell", **fields), inputs.mask.key_segments
+        cell = set_model_fields(self.cell, "config.model.cell", **fields)
+        segments = inputs.mask.key_segments
         return Bidirectional(cell, name="encoder")(x, None if segments is None else segments > 0)
 
     @nn.nowrap

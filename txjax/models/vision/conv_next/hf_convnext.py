@@ -61,7 +61,8 @@ class ConvNeXt(Stages):
             *norm(f"{embeddings}.layernorm", "downsample_0/norm"),
         ]
         for i in range(len(model.stages)):
-            stage, ours = f"convnext.encoder.stages.{i}", f"stages_{i}/layers/block"
+            stage = f"convnext.encoder.stages.{i}"
+            ours = f"stages_{i}/layers/block"
             if i:
                 patch = convolution(model.downsample.patch)
                 entries += norm(f"{stage}.downsampling_layer.0", f"downsample_{i}/norm")

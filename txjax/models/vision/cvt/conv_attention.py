@@ -49,14 +49,16 @@ class ConvAttention(Attention):
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Raises UserError unless the tokens are a whole grid's, without positions that count them."""
         assert self.kernel_init
-        where, grid = "config.model.mixer", context.grid
+        where = "config.model.mixer"
+        grid = context.grid
         if self.side % 2 == 0:
             raise UserError(f"{where}.side", "an odd number", self.side)
         ordered = context.mask.causal or context.mask.segments is not None or self.window is not None
         if grid is None or ordered or context.bias is not None or context.rotation is not None:
             hint = "keys are fewer than tokens: all patches of a grid, without masks, rotations or biases of positions"
             raise UserError(where, "Attention() for these tokens", f"{type(self).__name__}()", hint=hint)
-        before, image = x[:, : grid.prefix], padded_image(x[:, grid.prefix :], grid._replace(prefix=0), 1)
+        before = x[:, : grid.prefix]
+        image = padded_image(x[:, grid.prefix :], grid._replace(prefix=0), 1)
         fields: dict[str, Any] = {"norm": self.norm, "kernel_init": self.kernel_init}
 
         def convolved(name: str, stride: int) -> jax.Array:

@@ -7,7 +7,7 @@ import jax
 
 from txjax.models.hierarchical import Hierarchical
 from txjax.models.vision.cvt.conv_attention import ConvAttention
-from txjax.models.vision.vit.vit import ClassToken
+from txjax.models.vision.vit.prefix_tokens import ClassToken
 from txjax.nn import Downsampling, Grid, LayerNorm, Mixer, Norm, NormedConvEmbedding
 
 

@@ -52,7 +52,8 @@ class CvT(Stages):
                 raise options.refuse(key, f"a list of one value for all of {count} stages", values)
             return values[0]
 
-        side, others = same("kernel_qkv", 3), [False] * (count - 1)
+        side = same("kernel_qkv", 3)
+        others = [False] * (count - 1)
         options.require(cls_token=[*others, True], qkv_projection_method=["dw_bn"] * count, stride_q=[1] * count)
         options.require(padding_q=[side // 2] * count, padding_kv=[side // 2] * count)
         rates = options.values.get("drop_path_rate", [0.0] * count)
@@ -75,7 +76,8 @@ class CvT(Stages):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        count, attention = len(model.stages), model.mixer
+        count = len(model.stages)
+        attention = model.mixer
         every: dict[str, Any] = {
             "mlp_ratio": model.mlp.ratio,
             "attention_drop_rate": attention.dropout,
@@ -120,7 +122,8 @@ class CvT(Stages):
             embeddings = f"cvt.encoder.stages.{i}.embedding.convolution_embeddings"
             entries += linear(f"{embeddings}.projection", f"downsample_{i}/conv", kernel())
             entries += norm(f"{embeddings}.normalization", f"downsample_{i}/norm")
-            theirs, ours = _layer(i), f"stages_{i}/layers/block"
+            theirs = _layer(i)
+            ours = f"stages_{i}/layers/block"
             for name in _CONVOLVED:
                 convolution = _convolution(theirs, name)
                 inside = f"{ours}/attention/conv_{name}"

@@ -93,7 +93,8 @@ class DETR(TwoStacks, kw_only=True):
         if not isinstance(encoded, Encoded) or encoded.grid is None or encoded.prefix:
             expected = "an encoder of images with head=None and no class token"
             raise UserError("config.model.backbone", expected, type(self.backbone).__name__)
-        grid, batch = encoded.grid, len(image)
+        grid = encoded.grid
+        batch = len(image)
         pixel_mask = self.pixel_mask(image, extent, grid.rows, grid.columns)
         segments = None if extent is None else pixel_mask.reshape(batch, -1).astype(jnp.int32)
         positions = self.map_positions(pixel_mask, self.width)

@@ -55,14 +55,16 @@ class EfficientNet(Stages):
         options.require(pooling_type="mean")
         if (activation := options.activation("hidden_act", "swish")) != "silu":
             raise options.refuse("hidden_act", "'swish', as squeezed means have it", activation)
-        factor, divisor = options.get("width_coefficient", 2.0), options.size("depth_divisor", 8)
+        factor = options.get("width_coefficient", 2.0)
+        divisor = options.size("depth_divisor", 8)
         lists = {key: numbers(options, key, default) for key, default in _LISTS.items()}
         for key in ("in_channels", "out_channels"):
             lists[key] = [scaled_width(channels, factor, divisor) for channels in lists[key]]
         for key, values in lists.items():
             if len(values) != len(lists["out_channels"]):
                 raise options.refuse(key, f"{len(lists['out_channels'])} numbers, one a stage", values)
-        stem, features = scaled_width(_STEM, factor, divisor), scaled_width(_TOP, factor, divisor)
+        stem = scaled_width(_STEM, factor, divisor)
+        features = scaled_width(_TOP, factor, divisor)
         if lists["in_channels"] != (chained := [stem, *lists["out_channels"][:-1]]):
             expected = f"{chained} when scaled, what is before each stage"
             raise options.refuse("in_channels", expected, lists["in_channels"])
@@ -89,14 +91,16 @@ class EfficientNet(Stages):
             block=PlainResidual(drop_path=options.get("drop_connect_rate", 0.2)),
             head=self.head(options, tensors, MeanTokens()),
         )
-        padded, strided = options.values.get("depthwise_padding") or [], _strided(network)
+        padded = options.values.get("depthwise_padding") or []
+        strided = _strided(network)
         if {block for block in padded if block in strided} != set(_odd(network)):
             expected = f"{_odd(network)} among the layers {strided} with strides, for this image_size"
             raise options.refuse("depthwise_padding", expected, padded)
         return network
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        stem, stages = flat["downsample_0/conv_stem/kernel"], model.stages
+        stem = flat["downsample_0/conv_stem/kernel"]
+        stages = model.stages
         factor = model.features / _TOP
         widths = [model.stem.channels, *(stage.width for stage in stages)]
         divisor = 8 if all(width % 8 == 0 for width in (*widths, model.features)) else 1
@@ -189,7 +193,8 @@ def _odd(model: Model) -> list[int]:
     """The numbers of the layers with strides before which images of the model's resolution have odd sides."""
     if model.resolution is None:
         return []
-    rows, odd = -(-model.resolution // 2), []
+    rows = -(-model.resolution // 2)
+    odd = []
     for first, stage in zip(_firsts(model), model.stages, strict=True):
         odd += [first] * (stage.stride > 1 and rows % 2)
         rows = -(-rows // stage.stride)

@@ -10,7 +10,8 @@ from txjax.models.vision.vit.card import VIT
 
 def mae(size: str = "B/16", **fields: Any) -> MAE:
     """The masked autoencoder (He et al. 2022): a decoder of width 512, 8 layers and 16 heads."""
-    plain, patch = dimensions_of(size, VIT), int(size.split("/")[1])
+    plain = dimensions_of(size, VIT)
+    patch = int(size.split("/")[1])
     return MAE(**plain | dict(patch=patch) | fields)
 
 

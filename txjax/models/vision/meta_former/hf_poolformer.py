@@ -74,7 +74,8 @@ class PoolFormer(Stages):
         for i in range(len(model.stages)):
             embeddings = f"poolformer.encoder.patch_embeddings.{i}.projection"
             entries += linear(embeddings, f"downsample_{i}/conv", kernel())
-            theirs, ours = f"poolformer.encoder.block.{i}.{{}}", f"stages_{i}/layers/block"
+            theirs = f"poolformer.encoder.block.{i}.{{}}"
+            ours = f"stages_{i}/layers/block"
             entries += norm(f"{theirs}.before_norm", f"{ours}/norm_mixer")
             entries += norm(f"{theirs}.after_norm", f"{ours}/norm_mlp")
             entries += linear(f"{theirs}.output.conv1", f"{ours}/mlp/up", _POINTWISE)

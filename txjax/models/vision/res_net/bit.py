@@ -69,7 +69,8 @@ class BottleneckDownsampling(UnitDownsampling):
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         assert self.width
-        unit, image = self.bottleneck(), padded_image(self.normalise(x, train), grid, 1)
+        unit = self.bottleneck()
+        image = padded_image(self.normalise(x, train), grid, 1)
         y = unit.conv(self, "conv_shortcut", self.width, stride=self.stride)(image)
         y = y + unit.branch(self, image, self.width, self.stride, train)
         return y.reshape(y.shape[0], -1, self.width), Grid(*y.shape[1:3])

@@ -76,11 +76,13 @@ class BiT(Stages):
     def rules(self, model: Any) -> list[Rule]:
         entries = linear("bit.embedder.convolution", "downsample_0/conv_stem", kernel(), bias=False)
         for i, stage in enumerate(model.stages):
-            first, ours = f"bit.encoder.stages.{i}.layers.0", f"downsample_{i}"
+            first = f"bit.encoder.stages.{i}.layers.0"
+            ours = f"downsample_{i}"
             entries += linear(f"{first}.downsample.conv", f"{ours}/conv_shortcut", kernel(), bias=False)
             entries += [*norm(f"{first}.norm1", f"{ours}/norm"), *_branch(first, ours)]
             if stage.depth > 1:
-                theirs, ours = f"bit.encoder.stages.{i}.layers.{{}}", f"stages_{i}/layers/block"
+                theirs = f"bit.encoder.stages.{i}.layers.{{}}"
+                ours = f"stages_{i}/layers/block"
                 others = [*norm(f"{theirs}.norm1", f"{ours}/norm_mixer"), *_branch(theirs, f"{ours}/mixer")]
                 entries += [rule._replace(first=1) for rule in others]
         return [*entries, *norm("bit.norm", "norm_final"), *self.classifier(model)]

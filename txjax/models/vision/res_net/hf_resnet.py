@@ -75,7 +75,8 @@ def residual(options: Options, norm: Norm, head: Head | None) -> Model:
     """The network that a config.json describes."""
     options.require(layer_type="bottleneck", hidden_act="relu", downsample_in_first_stage=False)
     options.require(downsample_in_bottleneck=False)
-    widths, channels = numbers(options, "hidden_sizes", _WIDTHS), options.size("embedding_size", 64)
+    widths = numbers(options, "hidden_sizes", _WIDTHS)
+    channels = options.size("embedding_size", 64)
     if widths[0] == channels:
         raise options.refuse("embedding_size", "another number than the first of hidden_sizes", channels)
     return Model(
@@ -118,7 +119,8 @@ def residual_rules(model: Model, theirs: str, ours: str, norm: Callable[[str, st
 
     entries = both("embedder.embedder", "downsample_0/conv_stem", "downsample_0/norm_stem")
     for i, stage in enumerate(model.stages):
-        first, inside = f"encoder.stages.{i}.layers.0", f"downsample_{i}"
+        first = f"encoder.stages.{i}.layers.0"
+        inside = f"downsample_{i}"
         entries += both(f"{first}.shortcut", f"{inside}/conv_shortcut", f"{inside}/norm_shortcut")
         entries += branch(first, inside)
         if stage.depth > 1:

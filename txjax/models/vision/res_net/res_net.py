@@ -127,7 +127,8 @@ class ResidualDownsampling(UnitDownsampling):
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         assert self.width
-        unit, image = self.bottleneck(), padded_image(x, grid, 1)
+        unit = self.bottleneck()
+        image = padded_image(x, grid, 1)
         shortcut = unit.conv(self, "conv_shortcut", self.width, stride=self.stride)(image)
         y = unit.normalise(self, "norm_shortcut", shortcut, train)
         y = nn.relu(y + unit.branch(self, image, self.width, self.stride, train))
@@ -149,7 +150,8 @@ class ResidualStem(ResidualDownsampling):
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         assert self.in_axis
-        unit, image = self.bottleneck(), padded_image(x, grid, 1)
+        unit = self.bottleneck()
+        image = padded_image(x, grid, 1)
         y = unit.conv(self, "conv_stem", self.channels, 7, 2, self.in_axis)(image)
         y = largest_around(nn.relu(unit.normalise(self, "norm_stem", y, train)))
         return super().__call__(y.reshape(y.shape[0], -1, self.channels), Grid(*y.shape[1:3]), train)

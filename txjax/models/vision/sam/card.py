@@ -16,8 +16,10 @@ SAM_PERIODS = {"B": 3, "L": 6, "H": 8}
 
 def sam_encoder(size: str = "B", image: int = 1024, **fields: Any) -> ViT:
     """SAM's encoder of square images of this side: windows of 14 x 14 patches of 16 x 16 pixels, four global layers."""
-    plain, side = dimensions_of(size, SIZES), image // 16
-    positions, attention = Learned(max_length=side**2), windows_then_all(SAM_PERIODS[size], 14, side)
+    plain = dimensions_of(size, SIZES)
+    side = image // 16
+    positions = Learned(max_length=side**2)
+    attention = windows_then_all(SAM_PERIODS[size], 14, side)
     style: dict[str, Any] = dict(patch=16, class_token=None, image_size=(image, image), positions=positions)
     layers: dict[str, Any] = dict(mixer=attention, block=PreNormWithoutFinal(), stack=PeriodicStack())
     return ViT(**plain | style | layers | fields)

@@ -42,7 +42,8 @@ class DecomposedAttention(Attention):
         self, query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], context: LayerContext
     ) -> Float[Array, "B H L L"]:
         assert self.kernel_init
-        extent, query = self.extent(context), query[:, context.mask.prefix :]
+        extent = self.extent(context)
+        query = query[:, context.mask.prefix :]
         image = query.astype(jnp.float32).reshape(len(query), *extent, *query.shape[2:])
         of_rows, of_columns = (
             self.vectors(name, size, query.shape[-1]) for name, size in zip(("rows", "columns"), extent, strict=True)
@@ -57,7 +58,8 @@ class DecomposedAttention(Attention):
     @nn.nowrap
     def vectors(self, name: str, size: int, width: int) -> Float[Array, "S S K"]:
         """The vectors of a table for each of `size` queries and keys along its axis, float32."""
-        shape, axes = (2 * self.side - 1, width), ("differences", "head_size")
+        shape = (2 * self.side - 1, width)
+        axes = ("differences", "head_size")
         table = parameter(self, name, nn.initializers.zeros, shape, axes, inputs=1)
         if size != self.side:
             table = jax.image.resize(table, (2 * size - 1, width), "linear", antialias=False)

@@ -57,13 +57,16 @@ class SAM(Family):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         vision, prompts, decoder = (_part(options, name) for name in ("vision", "prompt_encoder", "mask_decoder"))
         width = decoder.size("hidden_size", 256)
-        patch, image = vision.size("patch_size", 16), vision.size("image_size", 1024)
+        patch = vision.size("patch_size", 16)
+        image = vision.size("image_size", 1024)
         vision.require(output_channels=width, use_abs_pos=True, use_rel_pos=True, num_pos_feats=width // 2)
         same = {"hidden_size": width, "image_size": image, "patch_size": patch, "num_point_embeddings": 4}
         prompts.require(**same, layer_norm_eps=1e-6)
         decoder.require(iou_head_depth=3, hidden_act="relu", layer_norm_eps=1e-6)
-        side, eps = image // patch, vision.get("layer_norm_eps", 1e-6)
-        vision_width, heads = vision.size("hidden_size", 768), decoder.size("num_attention_heads", 8)
+        side = image // patch
+        eps = vision.get("layer_norm_eps", 1e-6)
+        vision_width = vision.size("hidden_size", 768)
+        heads = decoder.size("num_attention_heads", 8)
         hidden = vision.values.get("mlp_dim") or int(vision.get("mlp_ratio", 4.0) * vision_width)
         encoder = ViT(
             patch=patch,
@@ -100,7 +103,8 @@ class SAM(Family):
     def config(self, model: Model, flat: Flat) -> dict[str, Any]:
         encoder = model.encoder
         assert isinstance(encoder, ViT)
-        image, kinds = image_side(encoder), encoder.mixers()
+        image = image_side(encoder)
+        kinds = encoder.mixers()
         sizes = {"image_size": image, "patch_size": encoder.patch}
         everywhere = [i for i in range(encoder.depth) if not _in_windows(kinds[i % len(kinds)])]
         window = next((mixer.side for mixer in kinds if isinstance(mixer, DecomposedWindowAttention)), 14)
@@ -149,7 +153,8 @@ class SAM(Family):
     def example(self, model: Model, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
         encoder = model.encoder
         assert isinstance(encoder, ViT)
-        image, channels = image_side(encoder), _part(options, "vision").get("num_channels", 3)
+        image = image_side(encoder)
+        channels = _part(options, "vision").get("num_channels", 3)
         side = 4 * (image // encoder.patch)
         return {
             "image": jax.ShapeDtypeStruct((1, image, image, channels), jnp.float32),
@@ -178,7 +183,8 @@ class SAM(Family):
             points = (points[..., ::-1].astype(jnp.float32) + 0.5) / image.shape[1]  # of squares
             prompt = {"points": points, "point_labels": labels}
         if "input_masks" in inputs:
-            mask, objects = inputs["input_masks"], prompt["points"].shape[1] if prompt else 1
+            mask = inputs["input_masks"]
+            objects = prompt["points"].shape[1] if prompt else 1
             prompt["mask"] = jnp.broadcast_to(mask, (len(mask), objects, *mask.shape[2:]))
         masks, ious = model.apply(variables, image, **prompt)
         wanted = slice(1, None) if inputs.get("multimask_output", True) else slice(0, 1)

@@ -44,7 +44,8 @@ def encoder_rules(encoder: Any) -> list[Rule]:
     ]
     kinds = encoder.mixers()
     for i, attention in enumerate(kinds):
-        theirs, ours = "vision_encoder.layers.{}", f"encoder/layers/block/kind_{i}"
+        theirs = "vision_encoder.layers.{}"
+        ours = f"encoder/layers/block/kind_{i}"
         three = [f"{ours}/attention/{name}" for name in PROJECTIONS[:3]]
         layer = [
             *norm(f"{theirs}.layer_norm1", f"{ours}/norm_attention"),
@@ -90,7 +91,8 @@ def prompt_rules() -> list[Rule]:
 
 def decoder_rules(model: SAM) -> list[Rule]:
     """The rules of the mask decoder."""
-    here, ours = "mask_decoder", "decoder/layers/block"
+    here = "mask_decoder"
+    ours = "decoder/layers/block"
     theirs = f"{here}.transformer.layers.{{}}"
     entries = [
         Rule(f"{here}.iou_token.weight", ("decoder/iou_token",), ROWS),

@@ -179,7 +179,8 @@ class SAM(Transformer, kw_only=True):
           mask: the logits of an earlier prediction of each object. If None, there is none.
         """
         batch, rows, columns, width = embedded.shape
-        objects, grid = points.shape[1], Grid(rows, columns)
+        objects = points.shape[1]
+        grid = Grid(rows, columns)
         tokens, added = self.prompts(points, point_labels, mask, grid, train)
         added = jnp.broadcast_to(added, (batch, objects, rows * columns, width))
         image = embedded[:, None] + added.reshape(batch, objects, rows, columns, width).astype(embedded.dtype)

@@ -34,7 +34,8 @@ class Swin(Stages):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         options.require(use_absolute_embeddings=False, layer_norm_eps=1e-5)
-        depths, width = numbers(options, "depths", [2, 2, 6, 2]), options.size("embed_dim", 96)
+        depths = numbers(options, "depths", [2, 2, 6, 2])
+        width = options.size("embed_dim", 96)
         if max(depths) > 1 and any(depth % 2 for depth in depths):
             expected = "even numbers, as every second layer shifts its windows, or only ones"
             raise options.refuse("depths", expected, depths)
@@ -56,7 +57,8 @@ class Swin(Stages):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        attention, stem = model.mixers()[0], model.stem.patch
+        attention = model.mixers()[0]
+        stem = model.stem.patch
         return self.architecture_entries(model) | {
             "embed_dim": model.stages[0].width,
             "depths": [stage.depth for stage in model.stages],
@@ -84,12 +86,14 @@ class Swin(Stages):
         ]
         for i in range(len(model.stages)):
             if i:
-                merging, ours = f"swin.encoder.layers.{i - 1}.downsample", f"downsample_{i}"
+                merging = f"swin.encoder.layers.{i - 1}.downsample"
+                ours = f"downsample_{i}"
                 entries += [
                     *norm(f"{merging}.norm", f"{ours}/norm"),
                     *linear(f"{merging}.reduction", f"{ours}/linear", bias=False),
                 ]
-            theirs, ours = f"swin.encoder.layers.{i}.blocks.{{}}", f"stages_{i}/layers/block"
+            theirs = f"swin.encoder.layers.{i}.blocks.{{}}"
+            ours = f"stages_{i}/layers/block"
             table = f"{theirs}.attention.self.relative_position_bias_table"
             norms = ("layernorm_before", "layernorm_after")
             entries += rules.layer(theirs, ours, "self", norms, model.mixers()[0])

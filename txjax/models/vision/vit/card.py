@@ -14,8 +14,10 @@ VIT: dict[str, tuple[int, int, int]] = {f"{size}/{p}": SIZES[size] for size, p i
 
 def vit(size: str = "B/16", **fields: Any) -> ViT:
     """The Vision Transformer (Dosovitskiy et al. 2021): 1,000 classes, 224 x 224 pixels."""
-    plain, patch = dimensions_of(size, VIT), int(size.split("/")[1])
-    head, positions = Classes(1000, FirstToken()), Learned(max_length=(224 // patch) ** 2 + 1)
+    plain = dimensions_of(size, VIT)
+    patch = int(size.split("/")[1])
+    head = Classes(1000, FirstToken())
+    positions = Learned(max_length=(224 // patch) ** 2 + 1)
     style: dict[str, Any] = dict(patch=patch, head=head, positions=positions)
     return ViT(**plain | style | fields)
 

@@ -14,7 +14,7 @@ from txjax.interop.huggingface.rules import Flat, Names, Rule, linear
 from txjax.interop.huggingface.shared import patches
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.vit.vit import ViT as Model
-from txjax.nn import MLP, Classes, FirstToken, Head, Pooled, Pooler
+from txjax.nn import Classes, FirstToken, Head, Pooled, Pooler
 from txjax.types import PyTree
 
 
@@ -51,9 +51,7 @@ class ViT(Family):
             **fields,
             head=head,
             positions=patches.positions(tensors, {patches.TABLE: width}, image, patch),
-            mlp=MLP(
-                hidden=options.size("intermediate_size", 3072), activation=options.activation("hidden_act", "gelu")
-            ),
+            mlp=patches.mlp(options),
         )
 
     def config(self, model: Model, flat: Flat) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.model import Model
 from txjax.models.transformer import Transformer
+from txjax.models.vision.vit.prefix_tokens import ClassToken, token_positions
 from txjax.nn import (
     Encoded,
     Grid,
@@ -17,40 +18,22 @@ from txjax.nn import (
     Init,
     Learned,
     Linear,
+    Mask,
     Normal,
     Positions,
     StackInputs,
     Xavier,
-    align,
-    parameter,
     patchify,
 )
 from txjax.nn.parameters.init import KernelInit
 from txjax.types import UserError, config_field
 
 
-class ClassToken(nn.Module):
-    """A learned token before an image's patches (Dosovitskiy et al. 2021). Parameter `token` [D]."""
-
-    @nn.compact
-    def __call__(self, x: Float[Array, "B N D"]) -> Float[Array, "B N+1 D"]:
-        """The token, then the patches."""
-        token = parameter(self, "token", nn.initializers.normal(0.02), x.shape[-1:], ("embed",))
-        return jnp.concatenate([jnp.broadcast_to(align(token, x), (x.shape[0], 1, x.shape[-1])), x], 1)
-
-
-def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]:
-    """The positions of the tokens before the patches and of the patches with these numbers."""
-    prefix = jnp.broadcast_to(jnp.arange(grid.prefix, dtype=jnp.int32), (patches.shape[0], grid.prefix))
-    return jnp.concatenate([prefix, patches + grid.prefix], 1)
-
-
 class PatchEncoder(Transformer, kw_only=True):
     """The encoder of an image's patches, or of patches of a stem's feature map (Dosovitskiy et al. 2021, 3.1).
 
-    Parameters: `stem` if there is one, `patch_embed`, `positions`, `pool/token` (the class token), `layers`,
-    `norm_final`. Sows `features` [B D]: what a classifier reads; with other heads, the class token, or else the mean
-    over the patches.
+    Parameters: `stem` if there is one, `patch_embed`, `positions`, `pool` (the class token's), `layers`, `norm_final`.
+    Sows `features` [B D]: what a classifier reads; with other heads, the class token, or else the mean over patches.
 
     Attributes:
       patch: side P of a patch in pixels; with a stem, in places of its map: 1 projects each place.
@@ -81,28 +64,48 @@ class PatchEncoder(Transformer, kw_only=True):
     @nn.nowrap
     def prefix(self) -> int:
         """The number of tokens before the patches."""
-        return 0 if self.class_token is None else 1
+        return 0 if self.class_token is None else self.class_token.count
 
     @nn.nowrap
-    def encode(self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None, train: bool) -> Encoded:
-        """The features of the class token, then of the patches with the indices `keep` (all if None)."""
+    def grid(self, height: int, width: int) -> Grid:
+        """The order of the tokens of an image, or of a stem's map, of this size."""
+        return Grid(height // self.patch, width // self.patch, self.prefix())
+
+    @nn.nowrap
+    def cut(self, image: Float[Array, "B H W C"]) -> Float[Array, "B N pixels"]:
+        """The patches of an image, or of a stem's map, row by row."""
+        return patchify(image, self.patch)
+
+    @nn.nowrap
+    def encode(
+        self,
+        image: Float[Array, "B H W C"],
+        keep: Int[Array, "B M"] | None,
+        train: bool,
+        segments: Int[Array, "B L"] | None = None,
+    ) -> Encoded:
+        """The features of the class token, then of the patches with the indices `keep` (all if None).
+
+        Args:
+          segments: of all tokens; 0 is padding. If None, none is.
+        """
         if self.image_size and image.shape[1:3] != tuple(self.image_size):
             got = f"{image.shape[1]} x {image.shape[2]} pixels"
             raise UserError("config.model.image_size", "the images' height and width, or ()", self.image_size, hint=got)
         image = self.mapped(image, train)
-        patches = patchify(image, self.patch).astype(self.dtype)
+        patches = self.cut(image).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
         embed = Linear((self.width,), ("embed",), in_axes=("pixels",), kernel_init=self.kernel_init, name="patch_embed")
-        rows, columns = (side // self.patch for side in image.shape[1:3])
-        grid = Grid(rows, columns, self.prefix())
+        grid = self.grid(*image.shape[1:3])
         positions = token_positions(grid, jnp.arange(patches.shape[1], dtype=jnp.int32)[None] if keep is None else keep)
         x = embed(patches)
         if self.class_token is not None:
             x = self.class_token.clone(parent=self, name="pool")(x)
-        inputs = StackInputs(positions, positions, train=train, grid=grid if keep is None else None)
+        mask = Mask.within(segments)
+        inputs = StackInputs(positions, positions, mask, train, grid=grid if keep is None else None)
         x = self.layers(self.positions.add(x, positions, grid), inputs)
-        return Encoded(self.end(x, train), grid=grid)
+        return Encoded(self.end(x, train), segments, grid=grid)
 
     @nn.nowrap
     def mapped(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:

@@ -95,7 +95,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
 def questions(skill: str, split: str, size: int) -> Iterator[Question]:
     """The first `size` questions of a split."""
-    rng, prompts = random.Random(f"{skill} {split}"), set[str]()
+    rng = random.Random(f"{skill} {split}")
+    prompts = set[str]()
     while len(prompts) < size:
         question = SKILLS[skill](rng)
         if split_of(question.key) == split and question.prompt not in prompts:
