@@ -10,6 +10,7 @@ from jaxtyping import Array, Int
 from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import WithDecoder
 from txjax.nn import CausalModel, Embed, Encoded, Head, Mask, Memory, Tied, keep_in_cache, set_model_fields
+from txjax.nn.heads.vocab_heads import check_text_head
 from txjax.types import UserError, config_field
 
 SEGMENTS = "source_segments"  # in the cache
@@ -57,8 +58,9 @@ class ConditionalDecoder(CausalModel, WithDecoder, kw_only=True):
           positions: of each token. If None, its index in the window.
 
         Raises:
-          UserError: there is no source.
+          UserError: there is no source, or the head gives no logits of tokens.
         """
+        check_text_head(self.head)
         inputs = self.causal_inputs(tokens.shape, segments, positions, train)
         if source is None and inputs.index is None:
             expected = f"an objective that gives the model {self.source_name}"

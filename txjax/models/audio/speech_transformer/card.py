@@ -7,9 +7,9 @@ from txjax.models.audio.audio_encoder import AudioEncoder
 from txjax.models.audio.speech_transformer import published_styles
 from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
 from txjax.models.audio.speech_transformer.window_encoder import WindowEncoder
-from txjax.models.cards import VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size
 from txjax.models.published_sizes import look_up
-from txjax.nn import MLP
+from txjax.nn import MLP, TokenClasses
 from txjax.nn.audio import front_ends
 from txjax.nn.audio.sequence_subsampling import GatedSubsampling, SequenceSubsampling
 from txjax.types import spec
@@ -84,9 +84,9 @@ CARD = Card(
             config="configs/audio/speech2text_librispeech.py",
         ),
         Example(
-            model=WindowEncoder(**_TINY, subsampling=SequenceSubsampling(), frames=24),
-            objectives={},
-            returns="`nn.Encoded`, or what its `head` gives",
+            model=WindowEncoder(**_TINY, subsampling=SequenceSubsampling(), frames=24, head=TokenClasses(VOCAB)),
+            objectives=EXAMPLE_TASKS | {"CTC": TokenClasses(VOCAB)},
+            returns="what its `head` gives, for each of `output_length` tokens with `TokenClasses`",
             config="configs/audio/whisper_large.py",
             limits="utterances longer than a window",
         ),
