@@ -4,8 +4,8 @@
     txjax train --config=configs/audio/whisper_large.py:turbo --workdir=runs/whisper_turbo
 
 The published models were trained on 680,000 (large-v2) to 5,000,000 hours (large-v3), which aren't public. This is
-their architecture with windows of 30 seconds, their batch and optimizer, and at most 51,865 pieces of the transcripts. The
-encoder reads the silence behind an utterance, as theirs does.
+their architecture with windows of 30 seconds, their batch and optimizer, and at most 51,865 pieces of the
+transcripts. The encoder reads the silence behind an utterance, as theirs does.
 
 Cost: 2.2e21 FLOPs for large-v3, 1.9e21 for turbo with 48 pieces an utterance; 63 and 55 days of one H100 at 40% of its
 989.5 TFLOP/s.
