@@ -8,7 +8,9 @@ import pytest
 from txjax.models.audio.audio_encoder import AudioEncoder
 from txjax.nn import KernelInit, LayerContext, TokenClasses
 from txjax.nn.attention.relative_attention import RelativeAttention, RelativeSinusoidal, by_offset
-from txjax.nn.audio.subsampling import ImageSubsampling, SeparableSubsampling
+from txjax.nn.audio.planar_attention import PlanarAttention
+from txjax.nn.audio.sequence_subsampling import GatedSubsampling, SequenceSubsampling
+from txjax.nn.audio.subsampling import ImageSubsampling, SeparableSubsampling, Subsampling
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables
@@ -18,10 +20,13 @@ SUBSAMPLINGS = {
     "NeMo": ImageSubsampling(channels=4),
     "ESPnet": ImageSubsampling(channels=4, zeros=0),
     "Parakeet": SeparableSubsampling(channels=4, factor=8),
+    "Dong": ImageSubsampling(channels=4, planes=2, modules=(PlanarAttention(channels=3),) * 2),
+    "Speech2Text": GatedSubsampling(channels=6),
+    "Whisper": SequenceSubsampling(),
 }
 
 
-def encoder(subsampling: ImageSubsampling) -> AudioEncoder:
+def encoder(subsampling: Subsampling) -> AudioEncoder:
     return AudioEncoder(
         width=8,
         depth=2,

@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
     pytest.mark.claim(
         "Transfer",
-        "imported encoder-decoders write the reference's texts, greedy and by beams, with its scores (needs torch and "
-        "transformers)",
+        "imported encoder-decoders, of audio too, write the reference's texts, greedy and by beams, with its scores "
+        "(needs torch and transformers)",
     ),
 ]
 
@@ -49,16 +49,52 @@ def t5() -> Any:
     )
 
 
-@pytest.fixture(scope="module", params=[marian, t5], ids=["marian", "t5"])
-def models(request, tmp_path_factory) -> tuple[Any, Any, Any]:
-    """The reference with random weights, ours with the same ones, and a call of the reference's `generate`."""
-    theirs = request.param().eval()
+def speech_tokens() -> dict[str, Any]:
+    """Sizes and tokens of models of speech. Padding is the end token: their positions don't count it."""
+    layers = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 2), ("ffn_dim", 31))}
+    heads = {f"{side}_attention_heads": 3 for side in ("encoder", "decoder")}
+    tokens = {"pad_token_id": END, "eos_token_id": END, "bos_token_id": START, "decoder_start_token_id": START}
+    return {"vocab_size": V, "d_model": 24, **layers, **heads, **tokens}
+
+
+def speech2text() -> Any:
+    sizes = {"input_feat_per_channel": BINS, "conv_channels": 14}
+    return transformers.Speech2TextForConditionalGeneration(transformers.Speech2TextConfig(**speech_tokens(), **sizes))
+
+
+def whisper() -> Any:
+    sizes = {"num_mel_bins": BINS, "max_source_positions": 10, "max_target_positions": 27}
+    config = transformers.WhisperConfig(**speech_tokens(), **sizes, begin_suppress_tokens=None)
+    return transformers.WhisperForConditionalGeneration(config)
+
+
+FRAMES, BINS = 20, 10
+FEATURES = np.random.default_rng(1).normal(size=(4, FRAMES, BINS)).astype(np.float32)
+HEARD = np.asarray([20, 13, 20, 9])
+TEXT = {"input_ids": SOURCE, "attention_mask": REAL}, {"source_tokens": SOURCE, "source_segments": REAL}
+# The source of each model, as it is there and here.
+SOURCES = {
+    marian: TEXT,
+    t5: TEXT,
+    speech2text: (
+        {"input_features": FEATURES, "attention_mask": (np.arange(FRAMES) < HEARD[:, None]).astype(int)},
+        {"features": FEATURES, "features_length": HEARD.astype(np.int32)},
+    ),
+    whisper: ({"input_features": FEATURES.swapaxes(1, 2).copy()}, {"features": FEATURES}),
+}
+
+
+@pytest.fixture(scope="module", params=SOURCES, ids=[model.__name__ for model in SOURCES])
+def models(request, tmp_path_factory) -> tuple[Any, Any, Any, Any]:
+    """Ours with random weights of the reference, the reference's `generate`, and the inputs of our first call."""
+    theirs, (their_source, source) = request.param().eval(), SOURCES[request.param]
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for name, parameter in theirs.named_parameters():
             if parameter.requires_grad:
                 drawn = torch.randn(parameter.shape, generator=generator)
-                matrix = parameter.ndim == 2 and "shared" not in name
+                tied = "shared" in name or ("embed_tokens" in name and theirs.config.tie_word_embeddings)
+                matrix = parameter.ndim == 2 and not tied
                 scale = "norm" in name and name.endswith("weight")
                 parameter.copy_((0.5 if matrix else 0.3) * drawn + float(scale))
     folder = tmp_path_factory.mktemp("theirs")
@@ -66,17 +102,17 @@ def models(request, tmp_path_factory) -> tuple[Any, Any, Any]:
     ours, variables = huggingface.load(folder)
 
     def generate(**settings: Any) -> Any:
-        given = {"input_ids": torch.from_numpy(SOURCE), "attention_mask": torch.from_numpy(REAL)}
+        given = {name: torch.from_numpy(x) for name, x in their_source.items()}
         more = {"max_new_tokens": NEW, "do_sample": False, "return_dict_in_generate": True}
-        return theirs.generate(**given, **more, **settings)
+        # Not Whisper's own method, which cuts long recordings and forces tokens.
+        return transformers.GenerationMixin.generate(theirs, **given, **more, **settings)
 
-    return ours, jax.tree.map(jnp.asarray, variables), generate
+    inputs = {"tokens": np.full((len(SOURCE), 1), START, np.int32), **source}
+    return ours, jax.tree.map(jnp.asarray, variables), generate, jax.tree.map(to_jax, inputs)
 
 
-def inputs() -> dict[str, jax.Array]:
-    tokens = np.full((len(SOURCE), 1), START)
-    given = {"tokens": tokens, "source_tokens": SOURCE, "source_segments": REAL}
-    return {name: jnp.asarray(x, jnp.int32) for name, x in given.items()}
+def to_jax(x: np.ndarray) -> jax.Array:
+    return jnp.asarray(x, jnp.float32 if np.issubdtype(x.dtype, np.floating) else jnp.int32)
 
 
 def filled(texts: Any) -> np.ndarray:
@@ -87,7 +123,7 @@ def filled(texts: Any) -> np.ndarray:
 
 
 def test_greedy_texts_and_beams_are_those_of_the_reference(models) -> None:
-    ours, variables, generate = models
+    ours, variables, generate, inputs = models
     size = 3
 
     @jax.jit
@@ -96,7 +132,7 @@ def test_greedy_texts_and_beams_are_those_of_the_reference(models) -> None:
         beam = Beam(size=size, length_penalty=0.0, end=(END,))
         return greedy, beam.hypotheses(Cached(ours), variables, given, NEW)
 
-    greedy, found = jax.device_get(write(variables, inputs()))
+    greedy, found = jax.device_get(write(variables, inputs))
     np.testing.assert_array_equal(greedy, filled(generate().sequences))
     assert len({tuple(text) for text in greedy.tolist()}) > 1 and (found.tokens == END).any()
     beams = {"num_beams": size, "num_return_sequences": size, "length_penalty": 0.0, "early_stopping": True}

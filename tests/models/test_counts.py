@@ -34,10 +34,12 @@ def model_of(name: str) -> Any:
     return preset.model(size)
 
 
-def shapes_of(preset: Preset, model: Any) -> dict[str, Any]:
-    """The shapes of the model's parameters by path, called with what its preset is counted with."""
+def shapes_of(preset: Preset, size: str) -> dict[str, Any]:
+    """The shapes of a size's parameters by path, called with what it is counted with."""
+    model = preset.model(size)
     arguments = inspect.signature(model.__call__).parameters
-    inputs = {name: shape for name, shape in INPUTS.items() if name in arguments} | dict(preset.inputs)
+    inputs = {name: shape for name, shape in INPUTS.items() if name in arguments}
+    inputs |= {**preset.inputs, **preset.sizes[size].inputs}
     arrays = {name: jnp.zeros(shape.shape, shape.dtype) for name, shape in inputs.items()}
     return flat_paths(shapes(model, **arrays)["params"])
 
@@ -46,7 +48,7 @@ def shapes_of(preset: Preset, model: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in SIZES])
 def test_published_counts(name: str) -> None:
     preset, size = SIZES[name]
-    leaves = shapes_of(preset, preset.model(size)).values()
+    leaves = shapes_of(preset, size).values()
     assert sum(math.prod(leaf.shape) for leaf in leaves) == preset.sizes[size].parameters
 
 
@@ -61,15 +63,16 @@ def test_presets_are_functions_of_a_size(name: str) -> None:
             preset.build("none")
 
 
-def reference(preset: Preset, model: Any) -> tuple[Any, set[str]]:
-    """The model of transformers of this one's folder, without weights, and the names of its constants."""
+def reference(preset: Preset, size: str) -> tuple[Any, set[str]]:
+    """The model of transformers of this size's folder, without weights, and the names of its constants."""
     import torch
     import transformers
 
+    model = preset.model(size)
     if "image" in inspect.signature(model.__call__).parameters and getattr(model, "image_size", None) == ():
         model = model.clone(image_size=INPUTS["image"].shape[1:3])
     family = family_of(model)
-    options = dict(family.unless_given) | family.config(model, shapes_of(preset, model))
+    options = dict(family.unless_given) | family.config(model, shapes_of(preset, size))
     assert options["architectures"] == [preset.reference]
     kind = getattr(transformers, preset.reference)
     with torch.device("meta"):
@@ -89,6 +92,6 @@ def test_the_reference_counts_the_same(name: str, monkeypatch: pytest.MonkeyPatc
     torch, _ = (pytest.importorskip(m, reason="txjax[parity]") for m in ("torch", "transformers"))
     monkeypatch.setattr(torch.Tensor, "requires_grad_", lambda self, *_: self)
     preset, size = SIZES[name]
-    theirs, constants = reference(preset, preset.model(size))
+    theirs, constants = reference(preset, size)
     parameters = [x for path, x in theirs.named_parameters() if x.requires_grad and path not in constants]
     assert sum(x.numel() for x in parameters) == preset.sizes[size].parameters

@@ -33,10 +33,12 @@ class Size:
     Attributes:
       parameters: their exact number.
       remark: what distinguishes the size.
+      inputs: what it is counted with, where that is not what its preset has.
     """
 
     parameters: int
     remark: str = ""
+    inputs: Mapping[str, jax.ShapeDtypeStruct] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,20 +11,34 @@ from txjax.parametrization import Scaling
 from txjax.types import config_field
 
 
-class TwoStacks(Transformer, kw_only=True):
+class WithDecoder(Transformer, kw_only=True):
+    """The fields of a model with a decoder that reads the output of an encoder.
+
+    Attributes:
+      cross: attention of the decoder to the encoder's output.
+    """
+
+    cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
+
+    @nn.nowrap
+    def decoder_fields(self) -> dict[str, Any]:
+        """The fields of the decoder, for `TransformerStack` inside the model."""
+        sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
+        return self.parts() | sizes | {"cross": self.cross.clone(parent=None, name=None)}
+
+
+class TwoStacks(WithDecoder, kw_only=True):
     """The fields of a model of an encoder and a decoder of one width, whose layers have the same parts.
 
     Attributes:
       encoder_depth: blocks of the encoder. If None, `depth`, as in the decoder.
       encoder_heads: query heads of the encoder. If None, `heads`, as in the decoder.
       encoder_mlp: the feed-forward layers of the encoder. If None, `mlp`, as in the decoder.
-      cross: attention of the decoder to the encoder's output.
     """
 
     encoder_depth: int | None = config_field(None, at_least=1)
     encoder_heads: int | None = config_field(None, at_least=1)
     encoder_mlp: MLP | None = None
-    cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
 
     @nn.nowrap
     def encoder_fields(self) -> dict[str, Any]:
@@ -32,12 +46,6 @@ class TwoStacks(Transformer, kw_only=True):
         sizes = {"depth": self.encoder_depth or self.depth, "heads": self.encoder_heads or self.heads}
         mlp = {} if self.encoder_mlp is None else {"mlp": self.encoder_mlp.clone(parent=None, name=None)}
         return self.decoder_fields() | {"cross": None} | sizes | mlp
-
-    @nn.nowrap
-    def decoder_fields(self) -> dict[str, Any]:
-        """The fields of the decoder, for `TransformerStack` inside the model."""
-        sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
-        return self.parts() | sizes | {"cross": self.cross.clone(parent=None, name=None)}
 
     @nn.nowrap
     def scalings(self) -> dict[str, Scaling | None]:

@@ -6,7 +6,7 @@ import jax
 
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import example_keys
-from txjax.types import Batch
+from txjax.types import Batch, UserError
 
 
 def mask_features(
@@ -16,8 +16,14 @@ def mask_features(
 
     Args:
       key: of the step. An example's masks depend on it and on the example's id alone.
+
+    Raises:
+      UserError: there are masks, and the model reads no features.
     """
     if augment is None or not train:
         return inputs
+    if "features" not in inputs:
+        expected = "None, for a model that reads no features of audio"
+        raise UserError("config.objective.augment", expected, type(augment).__name__)
     masked = augment(inputs["features"], inputs["features_length"], example_keys(key, batch))
     return inputs | {"features": masked}

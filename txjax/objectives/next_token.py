@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 import jax
 
 from txjax.nn import Logits
+from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.losses import CrossEntropy
+from txjax.objectives.masked_features import mask_features
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 
 
@@ -15,13 +17,15 @@ from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 class NextToken(Objective):
     """Cross entropy of `targets` in nats a token, and the accuracy, both under `weights`.
 
-    If the batch has `source_tokens`, the model is an encoder-decoder.
+    If the batch has `source_tokens`, the model is an encoder-decoder; if it has `audio` or `features`, one of speech.
 
     Attributes:
       loss: the cross entropy, the terms that training adds to it, and how many logits are in memory at a time.
+      augment: masks of the features of audio in training. If None, there are none.
     """
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
+    augment: SpecAugment | None = None
 
     models: ClassVar[str] = "Decoder"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
@@ -30,7 +34,8 @@ class NextToken(Objective):
         check_logits(model, output, self)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        logits, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
+        inputs = mask_features(self.augment, self.inputs(model, batch), batch, key, train)
+        logits, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, logits, batch)
         losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
         return aux.outcome(losses, metrics)

@@ -135,7 +135,7 @@ class _Interceptor:
 
     def source_mask(self, model: Any, call: Call, *args: Any) -> Mask:
         """The mask of what reads a source, with the adapter's tokens before it."""
-        return call(*args, self.count(model, model.source_stack))
+        return call(*args, self.count(model, model.source_stack) if model.source_stack else 0)
 
     def layer(self, block: Block, call: Call, x: Any, *args: Any, **options: Any) -> Any:
         """The output of a layer in such a stack."""

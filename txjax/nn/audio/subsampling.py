@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from txjax.nn.audio.framing import Count
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
-from txjax.nn.parameters.init import KernelInit
+from txjax.nn.parameters.init import KernelInit, set_model_fields
 from txjax.types import UserError, config_field
 
 
@@ -61,6 +61,20 @@ class Subsampling(nn.Module):
         raise NotImplementedError
 
 
+class ImageModule(nn.Module):
+    """Base of what changes the image that a front end's convolutions give, but not its shape.
+
+    Attributes:
+      kernel_init: set by the model.
+    """
+
+    kernel_init: KernelInit | None = None
+
+    def __call__(self, x: Float[Array, "B T M C"], length: Int[Array, "B"] | None = None) -> Float[Array, "B T M C"]:
+        """The image. `length`: rows that are not padding, whose other ones are zeros. If None, all are."""
+        raise NotImplementedError
+
+
 class ImageSubsampling(Subsampling):
     """Convolutions over time and frequency, each of which halves both, and a linear layer (Dong et al. 2018, 3.3).
 
@@ -70,11 +84,15 @@ class ImageSubsampling(Subsampling):
       factor: frames that become a token, a power of two.
       channels: of the convolutions.
       zeros: around the image, on each side of both dimensions: 1 (NeMo), or 0 (ESPnet).
+      planes: images one after the other in the features, such as those of `Differences`.
+      modules: what the image passes behind the convolutions, one after the other, such as `PlanarAttention`.
     """
 
     factor: int = config_field(4, at_least=2)
     channels: int = config_field(256, at_least=1)
     zeros: int = config_field(1, at_least=0, at_most=1)
+    planes: int = config_field(1, at_least=1)
+    modules: tuple[ImageModule, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -114,16 +132,27 @@ class ImageSubsampling(Subsampling):
         """The image after the convolution of this number, before the ReLU. `length`: of what it gives."""
         return zero_padding(self.conv(f"conv_{number}")(x), length)
 
+    @nn.nowrap
+    def image(self, features: Float[Array, "B T C"]) -> Float[Array, "B T M planes"]:
+        """The features as an image. Raises UserError if the planes don't divide them."""
+        bins = features.shape[-1]
+        if bins % self.planes:
+            raise UserError("config.model.subsampling.planes", f"a divisor of the {bins} features", self.planes)
+        return features.reshape(*features.shape[:2], self.planes, -1).swapaxes(2, 3)
+
     @nn.compact
     def __call__(self, features: Float[Array, "B T C"], length: Int[Array, "B"] | None = None) -> Float[Array, "B L D"]:
         assert self.width and self.kernel_init
-        x = zero_padding(features, length)[..., None]
+        x = self.image(zero_padding(features, length))
         if self.length(min(x.shape[1:3])) == 0:
             expected = f"at least {self.factor} frames and {self.factor} bins for config.model.subsampling"
             raise UserError("config.data", expected, f"features of {x.shape[1]} x {x.shape[2]}")
         for number in range(self.steps):
             length = None if length is None else self.halved(length)
             x = nn.relu(self.convolved(number, x, length))
+        for number, template in enumerate(self.modules):
+            module = set_model_fields(template, "config.model.subsampling.modules", kernel_init=self.kernel_init)
+            x = zero_padding(module.clone(parent=self, name=f"module_{number}")(x, length), length)
         x = x.swapaxes(2, 3).reshape(*x.shape[:2], -1)  # all frequencies of a channel, then of the next
         return Linear((self.width,), ("embed",), ("channels",), kernel_init=self.kernel_init, name="out")(x)
 

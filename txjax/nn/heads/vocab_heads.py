@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from txjax.nn.heads.class_heads import Pooler
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
+from txjax.nn.heads.several_heads import Heads
 from txjax.nn.layers.embed import EMBED_WIDTH
 from txjax.nn.layers.linear import parameter, scale
 from txjax.nn.layers.mlp import ACTIVATIONS
@@ -89,6 +90,15 @@ class Softcap(VocabHead):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
         return dataclasses.replace(self.logits(encoded, context), cap=self.cap)
+
+
+def check_text_head(head: Head | None) -> None:
+    """Raises UserError unless the output of a head, or of each of several, is logits of tokens. None has no output."""
+    heads = head.heads.values() if isinstance(head, Heads) else (head,)
+    for part in heads:
+        if not isinstance(part, VocabHead | None):
+            expected = "a head of the vocabulary, such as Tied() or Untied(), for a model that writes texts"
+            raise UserError("config.model.head", expected, type(part).__name__)
 
 
 class _Kernel(nn.Module):

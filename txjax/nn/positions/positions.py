@@ -150,6 +150,7 @@ class Sinusoidal(Positions):
         the first and cosines in the second half, as in the authors' code and in Marian.
       endpoint: whether the largest wavelength is 2 pi theta itself, as in Speech2Text and Whisper (exponents i / (D/2 -
         1) of theta); else i / (D/2).
+      first: the number of the first position; 2 in Speech2Text, where 1 is padding.
       amplitude: of the waves. 1 is for embeddings of unit variance, as in the paper; it is too large for embeddings
         initialised with a standard deviation of 0.02.
     """
@@ -158,13 +159,14 @@ class Sinusoidal(Positions):
     amplitude: float = config_field(1.0, above=0, traced=True)
     layout: str = config_field("interleaved", choices=("interleaved", "halves"))
     endpoint: bool = False
+    first: int = config_field(0, at_least=0)
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
         if x.shape[-1] % 2:
             raise UserError("config.model.width", "an even number for Sinusoidal positions", x.shape[-1])
-        angles = waves(positions, x.shape[-1] // 2, self.theta, endpoint=self.endpoint)
+        angles = waves(positions + self.first, x.shape[-1] // 2, self.theta, endpoint=self.endpoint)
         axis = -1 if self.layout == "interleaved" else -2
         table = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis).reshape(*positions.shape, -1)
         return x + (self.amplitude * table).astype(x.dtype)

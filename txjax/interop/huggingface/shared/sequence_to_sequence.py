@@ -12,7 +12,7 @@ from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermed
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
-from txjax.models.two_stacks import TwoStacks
+from txjax.models.two_stacks import TwoStacks, WithDecoder
 from txjax.nn import MLP, Attention, Positions
 from txjax.types import PyTree
 
@@ -54,7 +54,7 @@ def attentions(model: TwoStacks) -> dict[str, dict[str, Attention]]:
 
 
 def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
-    """The rules of the layers of stacks with BART's names, which Marian and DETR share.
+    """The rules of the layers of stacks with BART's names, which several families share.
 
     Args:
       inside: the attentions of a layer by stack, as `attentions` gives them.
@@ -72,11 +72,14 @@ def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
     return layer_rules
 
 
-def sizes(options: Options, layers: int, heads: int, hidden: int, activation: str) -> dict[str, Any]:
-    """The fields of the sizes and feed-forward layers of stacks with BART's keys, which Marian and DETR share.
+def sizes(
+    options: Options, layers: int, heads: int, hidden: int, activation: str, encoder_layers: int | None = None
+) -> dict[str, Any]:
+    """The fields of the sizes and feed-forward layers of stacks with BART's keys, which several families share.
 
     Args:
       layers, heads, hidden, activation: the reference's defaults.
+      encoder_layers: the same of the encoder. If None, `layers`.
     """
     depth, count = options.size("decoder_layers", layers), options.size("decoder_attention_heads", heads)
     encoder_heads = options.size("encoder_attention_heads", heads)
@@ -90,7 +93,7 @@ def sizes(options: Options, layers: int, heads: int, hidden: int, activation: st
         "depth": depth,
         "heads": count,
         "mlp": mlp,
-        "encoder_depth": encoder_depth(options, "encoder_layers", depth, layers),
+        "encoder_depth": encoder_depth(options, "encoder_layers", depth, encoder_layers or layers),
         "encoder_heads": None if encoder_heads == count else encoder_heads,
         "encoder_mlp": None if encoder_inner == inner else mlp.clone(hidden=encoder_inner),
     }
@@ -98,15 +101,25 @@ def sizes(options: Options, layers: int, heads: int, hidden: int, activation: st
 
 def size_entries(model: TwoStacks) -> dict[str, Any]:
     """The same as entries of config.json."""
-    return {
-        "encoder_layers": model.encoder_depth or model.depth,
-        "decoder_layers": model.depth,
-        "encoder_attention_heads": model.encoder_heads or model.heads,
-        "decoder_attention_heads": model.heads,
-        "encoder_ffn_dim": (model.encoder_mlp or model.mlp).hidden_size(model.width),
-        "decoder_ffn_dim": model.mlp.hidden_size(model.width),
+    encoder = {name: getattr(model, f"encoder_{name}") or getattr(model, name) for name in ("depth", "heads", "mlp")}
+    return side_entries("encoder", width=model.width, **encoder) | decoder_entries(model)
+
+
+def decoder_entries(model: WithDecoder) -> dict[str, Any]:
+    """The entries of config.json for a decoder's sizes and feed-forward layers, which the encoder has alike."""
+    entries = side_entries("decoder", model.width, model.depth, model.heads, model.mlp)
+    return entries | {
         "activation_function": their_activation(model.mlp.activation),
         "activation_dropout": model.mlp.dropout,
+    }
+
+
+def side_entries(side: str, width: int, depth: int, heads: int, mlp: MLP) -> dict[str, Any]:
+    """The entries of config.json for the sizes of the `encoder` or `decoder`."""
+    return {
+        f"{side}_layers": depth,
+        f"{side}_attention_heads": heads,
+        f"{side}_ffn_dim": mlp.hidden_size(width),
     }
 
 

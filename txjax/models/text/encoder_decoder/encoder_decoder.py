@@ -1,69 +1,52 @@
 """The encoder-decoder: a source is encoded once, and each target token is predicted from it and those before."""
 
-import dataclasses
 from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.transformer_stack import SourceStack, TransformerStack
+from txjax.models.conditional_decoder import ConditionalDecoder
+from txjax.models.transformer_stack import SourceStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,
     Attention,
-    CausalModel,
     CrossAttention,
     Embed,
     Encoded,
     GatedMLP,
-    Head,
     LayerNorm,
     Mask,
-    Memory,
     PostNorm,
     RMSNorm,
     ScaledEmbed,
     Sinusoidal,
     StackInputs,
     T5Relative,
-    Tied,
     TiedScaled,
     Untied,
     Xavier,
-    keep_in_cache,
-    set_model_fields,
 )
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
-class EncoderDecoder(CausalModel, TwoStacks, kw_only=True):
+class EncoderDecoder(ConditionalDecoder, TwoStacks, kw_only=True):
     """The encoder-decoder of Vaswani et al. (2017). `transformer` and `t5` return ones in a published style.
 
     Parameters: `embed`, `embed_source` if the source has a vocabulary of its own, `encoder` and `decoder` (each with
     `positions`, `layers`, `norm_final`), `head`.
 
-    Applied with `mutable=["cache"]` it decodes step by step: the first call has the source, which is encoded then;
-    later calls have the next tokens alone, and no projection of the source is computed again.
-
     The decoder attends to an adapter's tokens before the source (`Prompt(paths="encoder/layers")`), as in Lester et al.
     2021.
 
     Attributes:
-      vocab: size of the vocabulary, V.
       source_vocab: size of the source's vocabulary. If None, source and target have one vocabulary and one embedding.
-      embedding: how tokens are embedded.
-      head: from the decoder's features to the output. If None, the output is `Encoded`.
-      source_stack: the path of the stack of the source's tokens.
     """
 
-    causal_stack: ClassVar[str] = "decoder/layers"
     source_stack: ClassVar[str] = "encoder/layers"
 
-    vocab: int = config_field(at_least=1)
     source_vocab: int | None = config_field(None, at_least=1)
-    embedding: Embed = dataclasses.field(default_factory=Embed)
-    head: Head | None = dataclasses.field(default_factory=Tied)
 
     @nn.compact
     def __call__(
@@ -85,48 +68,14 @@ class EncoderDecoder(CausalModel, TwoStacks, kw_only=True):
           positions: of each target token. If None, its index in the window.
         """
         embed = self.table(self.vocab, "embed")
-        inputs = self.causal_inputs(tokens.shape, segments, positions, train)
-        values = None
+        source = None
         if source_tokens is not None:
             encoder = SourceStack(**self.encoder_fields(), name="encoder")
             numbers = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
             within = StackInputs(numbers, numbers, Mask.within(source_segments), train)
             embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
-            values = encoder(embed_source(source_tokens, self.dtype), within)
-            if inputs.index is not None and source_segments is None:
-                source_segments = jnp.ones_like(source_tokens)
-        elif inputs.index is None:
-            hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
-            raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
-        if inputs.index is not None:
-            source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
-        memory = Memory(values, self.source_mask(tokens, segments, source_segments))
-        decoder = TransformerStack(**self.decoder_fields(), name="decoder")
-        x = decoder(embed(tokens, self.dtype), dataclasses.replace(inputs, memory=memory))
-        return self.apply_head(Encoded(x, segments, embed.embedding), self.head, train)
-
-    @nn.nowrap
-    def table(self, vocab: int, name: str) -> Embed:
-        """An embedding of so many tokens."""
-        fields: dict[str, Any] = {"vocab": vocab, "width": self.width, "scaling": self.layer_scaling()}
-        return set_model_fields(self.embedding, "config.model.embedding", **fields).clone(parent=self, name=name)
-
-    def source_mask(
-        self,
-        tokens: Int[Array, "B L"],
-        segments: Int[Array, "B L"] | None,
-        source_segments: Int[Array, "B S"] | None,
-        prompt: int = 0,
-    ) -> Mask:
-        """Each target token sees the source of its own pair, and what is before the source.
-
-        Args:
-          prompt: how many tokens of an adapter, which sets it from outside, are before the source's.
-        """
-        if source_segments is None:
-            return Mask().after_prompt(0, prompt)
-        queries = jnp.ones_like(tokens) if segments is None else segments
-        return Mask(query_segments=queries, key_segments=source_segments).after_prompt(0, prompt)
+            source = Encoded(encoder(embed_source(source_tokens, self.dtype), within), source_segments)
+        return self.decode(embed, tokens, source, segments, positions, train)
 
 
 def transformer(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> EncoderDecoder:

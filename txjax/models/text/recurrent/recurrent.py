@@ -15,6 +15,7 @@ from txjax.models.text.recurrent.cells import GRU, LSTM, Cell
 from txjax.models.text.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.models.text.recurrent.recurrent_scan import Bidirectional
 from txjax.nn import Embed, Encoded, Head, Linear, Mask, StackInputs, Untied, set_model_fields
+from txjax.nn.heads.vocab_heads import check_text_head
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -86,6 +87,7 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
           segments: the same for `tokens`.
           positions: ignored: a recurrence counts by itself.
         """
+        check_text_head(self.head)
         fields = self.parts_fields()
         of_decoder = {"width": self.width, **fields}
         cell, alignment, readout = (

@@ -1,0 +1,61 @@
+"""Speech to text: an encoder of audio, and a Transformer's decoder that reads its output."""
+
+from typing import Any, ClassVar
+
+import flax.linen as nn
+from jaxtyping import Array, Float, Int
+
+from txjax.models.audio.audio_encoder import AudioEncoder, with_features
+from txjax.models.conditional_decoder import ConditionalDecoder
+from txjax.nn import Encoded
+from txjax.types import Batch, UserError, config_field
+
+
+class SpeechTransformer(ConditionalDecoder, kw_only=True):
+    """The Speech-Transformer (Dong et al. 2018), or another encoder of audio with its decoder.
+
+    `speech_transformer`, `speech2text` and `whisper` return ones in a published style. Width, depth, heads and all
+    other fields are those of the decoder; the encoder has its own, its front end among them.
+
+    Parameters: `encoder`, `embed`, `decoder` (`positions`, `layers`, `norm_final`), and those of the head.
+
+    Attributes:
+      encoder: an encoder of audio with `head=None`, of any width.
+    """
+
+    source_name: ClassVar[str] = "features"
+    source_hint: ClassVar[str] = "NextToken on Utterances whose tokenizer has a token that ends a text does"
+
+    encoder: AudioEncoder = config_field()
+
+    @nn.nowrap
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return super().inputs(with_features(self.encoder.front_end, batch))
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        features: Float[Array, "B T C"] | None = None,
+        features_length: Int[Array, "B"] | None = None,
+        segments: Int[Array, "B L"] | None = None,
+        positions: Int[Array, "B L"] | None = None,
+        train: bool = False,
+    ) -> Any:
+        """The head's output: by default, lazy logits [B L V] of the token after each one.
+
+        Args:
+          tokens: the text, which begins with a start token.
+          features: frames of the audio. If None, those of an earlier call of step-by-step decoding.
+          features_length: frames that are not padding. If None, all are.
+          segments: 0 for tokens that are padding. If None, none is.
+          positions: of each token. If None, its index in the window.
+
+        Raises:
+          UserError: there are no features, or the encoder has a head.
+        """
+        source = None if features is None else self.encoder(features, features_length, train=train)
+        if not isinstance(source, Encoded | None):
+            got = type(self.encoder.head).__name__
+            raise UserError("config.model.encoder.head", "None, since the decoder reads the encoder's features", got)
+        return self.decode(self.table(self.vocab, "embed"), tokens, source, segments, positions, train)
