@@ -8,8 +8,7 @@ Digit Dataset: 1,200 recordings at 8 kHz to train on, 300 to test); `--config.da
 its folder. The best constant word has a character error rate of 0.75.
 
 Cost: 3 minutes on two CPU cores.
-Score: a character error rate of at most 0.03 on other recordings of speakers that are known, of at most 0.08 on a
-speaker that is not.
+Score: eval/test/cer 0.02 or less of other recordings of the same speakers (0.012 here, and a word error rate of 0.029).
 """
 
 from txjax.data import AllBut, Chained, Only, Utterances

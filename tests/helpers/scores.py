@@ -44,7 +44,7 @@ class Score:
 
     def holds(self, value: float) -> bool:
         """Whether a run that ended with this value reached the score."""
-        if self.metric.endswith(("loss", "masked_token")):
+        if self.metric.endswith(("loss", "masked_token", "cer", "wer")):
             return value <= self.value * (1 + TOLERANCE)
         return value >= self.value * (1 - TOLERANCE)
 

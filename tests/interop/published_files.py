@@ -213,4 +213,11 @@ CHECKPOINTS = {
         reads=False,
     ),
     "facebook/sam-vit-base": Published("sam"),
+    "MIT/ast-finetuned-audioset-10-10-0.4593": Published("ast"),
+    "nvidia/parakeet-ctc-1.1b": Published("parakeet"),
+    "facebook/wav2vec2-conformer-rel-pos-large-960h-ft": Published(
+        "wav2vec2_conformer",
+        {r"parametrizations\.weight\.original0$": "weight_g", r"parametrizations\.weight\.original1$": "weight_v"},
+        left_out=("wav2vec2_conformer.encoder.pos_conv_embed, wav2vec2_conformer.masked_spec_embed", 3),
+    ),
 }

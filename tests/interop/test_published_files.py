@@ -49,9 +49,10 @@ def publish(model: Any, published: Published, folder: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | published.config))
 
 
-def test_every_family_has_a_published_checkpoint():
+def test_every_family_of_the_cases_has_a_published_checkpoint():
+    """Families whose parity has a file of its own have their published names there."""
     types = {parity.CASES[published.case].config.model_type for published in CHECKPOINTS.values()}
-    assert types == {family.model_type for family in FAMILIES}
+    assert types == {case.config.model_type for case in parity.CASES.values()} <= {f.model_type for f in FAMILIES}
 
 
 @per_family(

@@ -43,7 +43,7 @@ def published_ast(
         norm=LayerNorm(eps=1e-12),
         head=Classes(classes, NormedPool(MeanPrefix(), name="norm_head")),
     )
-    return SpectrogramTransformer(**style | fields)
+    return SpectrogramTransformer(**style | dict(fields))
 
 
 CARD = Card(
