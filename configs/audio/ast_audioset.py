@@ -4,7 +4,7 @@
         --config.init_from[0].run=runs/vit --config.init_from[1].run=runs/vit
 
 AudioSet is no set of TFDS: SET is one of yours with the recordings and a sequence of class labels `tags` (`TaggedAudio`
-in docs/audio_data_part.md). Of Speech Commands V2 it is a folder with its 35 words (`--config.data.data_dir`), since
+in docs/audio.md). Of Speech Commands V2 it is a folder with its 35 words (`--config.data.data_dir`), since
 the one of TFDS has 12 classes. `runs/vit` is a ViT-B/16 of 384 pixels, such as one that `txjax import` has read.
 Without a run, training starts from random weights.
 

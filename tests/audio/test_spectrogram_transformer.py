@@ -1,5 +1,7 @@
 """The Audio Spectrogram Transformer: its patches, padding, tokens and head, and a start from a ViT."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -7,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax.__main__ import main
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, Grid, Learned, MeanPrefix, MeanTokens, NormedPool, overlapping_patches
@@ -23,10 +26,50 @@ from txjax.transfer.match import Source, match, stored_variables
 from txjax.types import UserError, flat_paths
 
 from helpers.arrays import numbers, on_jax, shapes, variables
+from helpers.audio_set import file, noise, write_folder
 
 HEAD = Classes(3, NormedPool(MeanPrefix(), name="norm_head"))
 FEATURES = numbers(2, 15, 9)
 CORNERS = [(row, column) for row in (0, 3) for column in (0, 3, 6, 9)]  # of patches of 5 x 5 at distances of 3
+
+STEPS = ["--config.num_steps=1", "--config.optimizer.schedule.warmup_steps=0"]
+VIT = """
+from txjax.data import Images
+from txjax.experiment import Experiment
+from txjax.models.vision.vit import ViT
+from txjax.nn import Classes, FirstToken, Learned
+from txjax.objectives import Classification
+
+def get_config():
+    model = ViT(patch=4, width=8, depth=1, heads=2, head=Classes(None, FirstToken()), positions=Learned(max_length=5))
+    data = Images("txjax_digits", shape=(8, 8, 1), mean=(0.1,), std=(0.2,))
+    return Experiment(model=model, objective=Classification(), data=data, batch_size=4)
+"""
+AST = """
+from txjax.data import LabelledAudio
+from txjax.experiment import Experiment
+from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
+from txjax.nn import Classes, Learned, MeanPrefix, NormedPool
+from txjax.nn.audio.log_mel import LogMel
+from txjax.objectives import Classification
+from txjax.transfer import CutOrStretch, From, SummedChannels
+
+def get_config():
+    model = SpectrogramTransformer(
+        patch=4, stride=3, width=8, depth=1, heads=2, positions=Learned(max_length=2 + 2 * 3), image_size=(8, 12),
+        front_end=LogMel(rate=8000, window=200, hop=80, fft=256, mels=8),
+        head=Classes(None, NormedPool(MeanPrefix(), name="norm_head")),
+    )
+    resize = CutOrStretch(prefix=2, prefix_there=1, columns=3), SummedChannels()
+    new = "head", "norm_head", "pool/distillation"
+    return Experiment(
+        model=model,
+        objective=Classification(),
+        data=LabelledAudio("txjax_audio", data_dir="DATA", rate=8000, samples=900),
+        init_from=(From(omit=new, resize=resize), From(here="pool/distillation", there="pool/token")),
+        batch_size=4,
+    )
+"""
 
 
 def model(**fields: Any) -> SpectrogramTransformer:
@@ -182,3 +225,23 @@ def test_an_inspection_has_the_grid_of_frequencies_and_times() -> None:
     pictures = pictures_of(seen, model(), params["params"], None)
     names = {"overview", "attention_0_attention", "distance", "positions", "filters"}
     assert names == {picture.name for picture in pictures}
+
+
+@pytest.mark.slow
+def test_a_run_starts_from_a_vit_by_the_flags_of_the_recipe(tmp_path: Path) -> None:
+    """Digits of 8 x 8 pixels, then recordings: what both have is loaded, cut, stretched or copied."""
+    vit, ast = tmp_path / "vit.py", tmp_path / "ast.py"
+    vit.write_text(VIT)
+    rows = [{"audio": f"{number}.wav", "label": "ab"[number % 2]} for number in range(4)]
+    files = {row["audio"]: file(noise(900, number)) for number, row in enumerate(rows)}
+    ast.write_text(AST.replace("DATA", write_folder(tmp_path / "sounds", files, {"train": rows, "test": rows})))
+    runs = [str(tmp_path / name) for name in ("vit_run", "ast_run")]
+    assert main(["train", f"--config={vit}", f"--workdir={runs[0]}", *STEPS]) == 0
+    flags = [f"--config.init_from[{number}].run={runs[0]}" for number in range(2)]
+    assert main(["train", f"--config={ast}", f"--workdir={runs[1]}", *STEPS, *flags]) == 0
+    arrays = json.loads((tmp_path / "ast_run" / "transfer.json").read_text())["arrays"]
+    actions = {array["path"]: array["action"] for array in arrays if array["action"] != "dropped"}
+    assert actions["positions/table/embedding"] == "resized" and actions["pool/distillation"] == "loaded"
+    assert {path for path, action in actions.items() if action == "new"} == {
+        *("head/bias", "head/kernel", "norm_head/bias", "norm_head/scale")
+    }

@@ -16,6 +16,7 @@ from txjax.data import (
     Channels,
     Completions,
     Images,
+    LabelledAudio,
     LabelledText,
     NextTokenWindows,
     Resize,
@@ -23,11 +24,14 @@ from txjax.data import (
     TokenizerFolder,
 )
 from txjax.experiment import Experiment
+from txjax.interop import huggingface
 from txjax.interop.huggingface.image_reading import image_fields
+from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, Learned, Pooler
+from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanPrefix, NormedPool, Pooler
+from txjax.nn.audio.front_ends import SPEECH_COMMANDS, audio_spectrogram
 from txjax.objectives import Classification, NextToken
 from txjax.train.run.workdir import lock_workdir, write_config
 
@@ -45,15 +49,17 @@ def data_dir(tmp_path_factory):
     return word_set.prepare(at)
 
 
-def exported(experiment: Experiment, tmp_path, kept: dict | None = None) -> dict[str, dict]:
+def exported(experiment: Experiment, tmp_path, kept: dict | None = None, weights=None) -> dict[str, dict]:
     """The JSON files of the export of an untrained run, by name.
 
     Args:
       kept: JSON files that the workdir keeps of an import, by name.
+      weights: the model's variables. If None, any, of a model of texts or images.
     """
-    example = {name: x for name, x in experiment.data.spec().items() if name in ("tokens", "image")}
-    example = {name: jax.numpy.zeros((1, *x.shape), x.dtype) for name, x in example.items()}
-    weights = variables(experiment.model, *example.values())
+    if weights is None:
+        example = {name: x for name, x in experiment.data.spec().items() if name in ("tokens", "image")}
+        example = {name: jax.numpy.zeros((1, *x.shape), x.dtype) for name, x in example.items()}
+        weights = variables(experiment.model, *example.values())
     with lock_workdir(tmp_path / "run") as workdir:
         write_config(workdir, experiment)
         store = Store(workdir)
@@ -100,6 +106,22 @@ def test_pixels_are_the_datas(tmp_path, kept, changed):
         key: value for key, value in kept.items() if key not in changed
     }
     assert entries["image_processor_type"] == ("X" if kept else "ViTImageProcessor")
+
+
+def test_the_front_end_travels_both_ways(tmp_path):
+    """It is written at export and read at import."""
+    front_end = audio_spectrogram(SPEECH_COMMANDS, frames=30)
+    sizes = {"patch": 8, "stride": 6, "width": 8, "depth": 1, "heads": 2, "image_size": (128, 30)}
+    positions, head = Learned(max_length=2 + 21 * 4), Classes(2, NormedPool(MeanPrefix(), name="norm_head"))
+    model = SpectrogramTransformer(
+        **sizes, positions=positions, head=head, front_end=front_end, reads_padding=True, norm=LayerNorm(eps=1e-12)
+    )
+    data = LabelledAudio("txjax_audio", samples=5000)
+    weights = variables(model, jax.numpy.zeros((1, 30, 128)))
+    files = exported(Experiment(model, Classification(), data), tmp_path, weights=weights)
+    assert files["preprocessor_config.json"]["max_length"] == 30
+    again, _ = huggingface.load(tmp_path / "x")
+    assert again.front_end == front_end and again.reads_padding
 
 
 @pytest.mark.parametrize(
