@@ -6,6 +6,7 @@ import pytest
 
 from txjax import config
 from txjax.__main__ import main
+from txjax.experiment import with_default_eval_data
 from txjax.scaling.ladder import Ladder, Rules, budgets_below
 from txjax.scaling.ladder_point import point_of
 from txjax.sweep.names import NAME
@@ -21,13 +22,13 @@ CONFIGS = {
 
 
 def ladder(source: str, **rules: float) -> Ladder:
-    return Ladder(lambda more: config.load(source, list(more)), Rules(**rules))
+    return Ladder(lambda more: with_default_eval_data(config.load(source, list(more))), Rules(**rules))
 
 
 def trained(source: str, point: dict) -> int:
     """FLOPs of the run of a config with a point applied."""
     flags = [f"--config.{path}={value}" for path, value in point.items() if path != NAME]
-    experiment = config.load(source, flags)
+    experiment = with_default_eval_data(config.load(source, flags))
     return flops_per_step(experiment) * experiment.num_steps
 
 

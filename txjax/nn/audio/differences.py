@@ -1,6 +1,7 @@
 """Features with their changes in time."""
 
 import dataclasses
+import functools
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -55,5 +56,5 @@ class Differences:
             return jnp.take_along_axis(x, jnp.clip(index + frames, 0, last)[..., None], axis=1)
 
         steps = range(1, self.reach + 1)
-        total = sum(n * (shifted(n) - shifted(-n)) for n in steps)
+        total = functools.reduce(jnp.add, [n * (shifted(n) - shifted(-n)) for n in steps])
         return zero_padding(total / (2 * sum(n * n for n in steps)), length)

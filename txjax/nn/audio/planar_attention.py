@@ -38,12 +38,12 @@ class PlanarAttention(ImageModule):
         )
         rows, columns = x.shape[1:3]
         segments = None if length is None else frame_mask(length, rows).astype(jnp.int32)
-        over_time = dot_product_attention(*map(_as_rows, (query, key, value)), Mask.within(segments))
+        over_time = dot_product_attention(_as_rows(query), _as_rows(key), _as_rows(value), Mask.within(segments))
         over_time = _as_rows(over_time)
         # The kernel divides by the root of all rows, padding among them.
         share = 1.0 if length is None else jnp.sqrt(rows / jnp.maximum(length, 1))[:, None, None, None]
-        turned = ((query * share).astype(query.dtype), key, value)
-        over_frequency = dot_product_attention(*map(_as_columns, turned), Mask())
+        scaled = (query * share).astype(query.dtype)
+        over_frequency = dot_product_attention(_as_columns(scaled), _as_columns(key), _as_columns(value))
         over_frequency = over_frequency.transpose(0, 3, 1, 2)
         both = zero_padding(jnp.concatenate([over_time, over_frequency], -1), length)
         return Conv((x.shape[-1],), **fields, name="out")(both)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.nn.audio.framing import Count
 from txjax.nn.audio.subsampling import Subsampling, zero_padding
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.mlp import gelu
@@ -32,13 +33,13 @@ class SequenceSubsampling(Subsampling):
     reads_padding: bool = False
 
     @nn.nowrap
-    def length(self, frames: Int[Array, "*B"]) -> Int[Array, "*B"]:
+    def length(self, frames: Count) -> Count:
         for stride in self.strides:
             frames = self.strided(frames, stride)
         return frames
 
     @nn.nowrap
-    def strided(self, frames: Int[Array, "*B"], stride: int) -> Int[Array, "*B"]:
+    def strided(self, frames: Count, stride: int) -> Count:
         """The number of outputs of one convolution."""
         return (frames - 1) // stride + 1
 

@@ -86,4 +86,4 @@ def _with_encoder(kind: type[AudioEncoder], encoder: Mapping[str, Any], fields: 
     names = {field.name for field in dataclasses.fields(LayerTemplates)}
     templates = LayerTemplates(**{name: value for name, value in fields.items() if name in names}).parts()
     sizes = {name: fields[name] for name in _SIZES if name in fields}
-    return SpeechTransformer(**fields, encoder=kind(**sizes | templates | encoder))
+    return SpeechTransformer(**fields, encoder=kind(**sizes | templates | dict(encoder)))
