@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax.data import Bytes, NextTokenWindows
 from txjax.decoding import Beam, Cached, Sampling
 from txjax.models.audio.audio_encoder import AudioEncoder
 from txjax.models.audio.speech_transformer import SpeechTransformer, WindowEncoder, speech2text, whisper
@@ -98,9 +99,9 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         variables(model(head=TokenClasses(3)), TOKENS, FEATURES)
     with pytest.raises(UserError, match=r"config\.model\.subsampling\.kernel: expected an odd number, got 4"):
         variables(model(subsampling=GatedSubsampling(channels=6, kernel=4)), TOKENS, FEATURES)
-    text = {"tokens": TOKENS, "targets": TOKENS, "weights": np.ones((2, L), np.float32), "id": np.arange(2)}
-    with pytest.raises(UserError, match=r"config\.objective\.augment: expected None, for a model that reads no feat"):
-        NextToken(augment=SpecAugment())(model(), {}, text, jax.random.key(0), True)
+    text = NextTokenWindows(name="txjax_python_text", length=16, tokenizer=Bytes())
+    with pytest.raises(UserError, match=r"objective\.augment: expected None, for data without audio, got 'SpecAug"):
+        NextToken(augment=SpecAugment()).check(model().clone(vocab=256), text)
 
 
 def test_planar_attention_is_its_formula() -> None:

@@ -11,7 +11,7 @@ from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import AuxOutputs, Objective, apply_model
 from txjax.objectives.data_checks import check_classes
 from txjax.objectives.losses import CrossEntropy
-from txjax.objectives.masked_features import mask_features
+from txjax.objectives.masked_features import check_augment, mask_features
 from txjax.objectives.sigmoid_cross_entropy import SigmoidCrossEntropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
@@ -69,8 +69,7 @@ class Classification(SingleOutput):
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
         check_classes(model, data)
-        if self.augment is not None and not {"audio", "features"} & set(data.spec()):
-            raise UserError("objective.augment", "None, for data without audio", type(self.augment).__name__)
+        check_augment(self.augment, data)
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         super().check_output(model, output, batch)

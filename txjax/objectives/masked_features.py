@@ -4,9 +4,16 @@ from typing import Any
 
 import jax
 
+from txjax.data import Dataset
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import example_keys
 from txjax.types import Batch, UserError
+
+
+def check_augment(augment: SpecAugment | None, data: Dataset) -> None:
+    """Raises UserError if there are masks, and data without audio."""
+    if augment is not None and not {"audio", "features"} & set(data.spec()):
+        raise UserError("objective.augment", "None, for data without audio", type(augment).__name__)
 
 
 def mask_features(
@@ -16,14 +23,8 @@ def mask_features(
 
     Args:
       key: of the step. An example's masks depend on it and on the example's id alone.
-
-    Raises:
-      UserError: there are masks, and the model reads no features.
     """
     if augment is None or not train:
         return inputs
-    if "features" not in inputs:
-        expected = "None, for a model that reads no features of audio"
-        raise UserError("config.objective.augment", expected, type(augment).__name__)
     masked = augment(inputs["features"], inputs["features_length"], example_keys(key, batch))
     return inputs | {"features": masked}

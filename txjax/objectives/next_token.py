@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 
 import jax
 
+from txjax.data import Dataset
 from txjax.nn import Logits
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.losses import CrossEntropy
-from txjax.objectives.masked_features import mask_features
+from txjax.objectives.masked_features import check_augment, mask_features
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 
 
@@ -29,6 +30,10 @@ class NextToken(Objective):
 
     models: ClassVar[str] = "Decoder"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        check_augment(self.augment, data)
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         check_logits(model, output, self)
