@@ -78,9 +78,14 @@ class ImageSubsampling(Subsampling):
 
     @nn.nowrap
     def length(self, frames: Int[Array, "*B"]) -> Int[Array, "*B"]:
+        return self.subsampled(frames)
+
+    @nn.nowrap
+    def subsampled(self, size: Int[Array, "*B"]) -> Int[Array, "*B"]:
+        """The size of an image's side after all convolutions."""
         for _ in range(self.steps):
-            frames = self.halved(frames)
-        return frames
+            size = self.halved(size)
+        return size
 
     @nn.nowrap
     def halved(self, size: Int[Array, "*B"]) -> Int[Array, "*B"]:
@@ -112,7 +117,7 @@ class ImageSubsampling(Subsampling):
         assert self.width and self.kernel_init
         x = zero_padding(features, length)[..., None]
         with jax.ensure_compile_time_eval():
-            smallest = int(self.length(jnp.asarray(min(x.shape[1:3]))))
+            smallest = int(self.subsampled(jnp.asarray(min(x.shape[1:3]))))
         if smallest < 1:
             expected = f"at least {self.factor} frames and {self.factor} bins for config.model.subsampling"
             raise UserError("config.data", expected, f"features of {x.shape[1]} x {x.shape[2]}")
