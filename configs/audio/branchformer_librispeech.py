@@ -7,8 +7,8 @@ of CTC alone, where ESPnet adds an attention decoder to it, on batches of 256 ut
 branches are merged by a learned average, and metrics.jsonl has its weights: `mixer_weight/layer_0` and so on.
 
 Cost: 76,901 updates.
-Score: not run here. Word error rates of 2.3% on test-clean and 5.3% on test-other are ESPnet's results for the hybrid of
-CTC and attention, without a language model.
+Score: not run here. Word error rates of 2.3% on test-clean and 5.3% on test-other are ESPnet's, for the hybrid of CTC
+and attention without a language model.
 """
 
 from typing import Any
