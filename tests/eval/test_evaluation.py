@@ -109,7 +109,7 @@ def test_runs_share_compiled_programs(experiment, tmp_path):
     runs = [dataclasses.replace(first, **change) for change in changes]
     with sharding.use_mesh(Mesh()) as built:
         opened = {"x": experiment.data.open()}
-        measures = evaluators(runs, sharding.batch_sharding(built, Mesh()), opened, [tmp_path] * len(runs))
+        measures = evaluators(runs, sharding.batch_sharding(built, Mesh()), opened, [tmp_path] * len(runs), {})
         counts = []
         for measure in measures:
             measure("x", params, 0)
