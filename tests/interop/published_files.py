@@ -213,6 +213,8 @@ CHECKPOINTS = {
         reads=False,
     ),
     "facebook/sam-vit-base": Published("sam"),
+    "facebook/s2t-small-librispeech-asr": Published("speech2text"),
+    "openai/whisper-tiny": Published("whisper"),
     "MIT/ast-finetuned-audioset-10-10-0.4593": Published("ast"),
     "nvidia/parakeet-ctc-1.1b": Published("parakeet"),
     "facebook/wav2vec2-conformer-rel-pos-large-960h-ft": Published(
