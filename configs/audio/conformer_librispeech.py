@@ -28,7 +28,7 @@ from txjax.optim import AdamW, InverseSquareRoot
 from txjax.sharding import Mesh
 
 VARIANTS = ("small", "medium", "large")
-PLANS = (("conformer-large", "large", "v5e:4x8", ()),)
+PLANS = (("conformer-large", "large", "v5e:4x8", ("microbatches=2",)),)
 TRAIN = "train_clean100+train_clean360+train_other500"
 UTTERANCES = 281_241
 BATCH = 2048

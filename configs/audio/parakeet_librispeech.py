@@ -8,8 +8,7 @@ Unigram pieces and a token every 80 ms, and the schedule of Conformer-CTC large.
 
 Cost: 1.1e20 FLOPs for 0.6b, 2.0e20 for 1.1b at 12.3 seconds an utterance, the mean; 82 and 142 hours of one H100 at
 40% of its 989.5 TFLOP/s.
-Score: not run here. NVIDIA's model cards give word error rates of 1.87% on test-clean and 3.76% on test-other for 0.6b,
-1.83% and 3.54% for 1.1b, trained on 64,000 hours.
+Score: not run here. Those of the published models are of 64,000 hours, so they are not to be expected.
 """
 
 from typing import Any

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.models.audio.audio_encoder import AudioEncoder
+from txjax.models.cards import cards
 from txjax.nn import KernelInit, LayerContext, TokenClasses
 from txjax.nn.attention.relative_attention import RelativeAttention, RelativeSinusoidal, by_offset
 from txjax.nn.audio.planar_attention import PlanarAttention
@@ -82,3 +83,14 @@ def test_relative_attention_is_its_formula() -> None:
         out[b, i, h] = weights @ v[b, :, h] / weights.sum()
     wanted = np.einsum("blhk,hkd->bld", out, p["out"]["kernel"]) + p["out"]["bias"]
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_positions_of_audio_are_those_of_every_encoder() -> None:
+    """Of 48 frames and 20 bins: tokens, patches, and no positions of a model of texts."""
+    models = {example.name: example.model for card in cards().values() for example in card.examples}
+    plain = encoder(SUBSAMPLINGS["NeMo"])
+    assert plain.encoded_positions(48, 20) == int(plain.output_length(jnp.asarray(48))) == 12
+    assert models["SpectrogramTransformer"].encoded_positions(48, 20) == 6 * 15
+    speech = models["SpeechTransformer"]
+    assert speech.encoded_positions(48, 20) == speech.encoder.output_length(48) > 0
+    assert models["Bert"].encoded_positions(48, 20) == 0

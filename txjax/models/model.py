@@ -68,6 +68,11 @@ class Model(nn.Module, kw_only=True):
         return read_modalities(type(self).__call__, batch)
 
     @nn.nowrap
+    def encoded_positions(self, frames: int, bins: int) -> int:
+        """How many positions of its encoders read features of so many frames and bins; 0 if it reads none."""
+        return sum(inner.encoded_positions(frames, bins) for _, inner in models_inside(self))
+
+    @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model."""
         return HeadContext(module=self, kernel_init=self.kernel_init, train=train)

@@ -7,18 +7,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.audio.audio_data import AudioData
 from txjax.data.audio.audio_source import AudioSource
-from txjax.data.audio.waveform_mixing import WaveformMixup
+from txjax.data.audio.classified_audio import ClassifiedAudio
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import ComputedLabel
 from txjax.data.tfds.feature_values import read_values
-from txjax.types import UserError, config_field, spec
+from txjax.types import UserError, spec
 
 
 @dataclasses.dataclass
-class LabelledAudio(AudioData):
+class LabelledAudio(ClassifiedAudio):
     """Recordings with a class label.
 
     An example: audio float32 [T] and audio_length int32 [], see `AudioData`; label int32 []; weights float32 [], 1, or
@@ -26,31 +25,16 @@ class LabelledAudio(AudioData):
     float32 [], the share of `label`.
 
     Attributes:
-      classes: the number of classes. If None, the set's.
       label_feature: the name of the set's label feature.
       label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
-      mix: mixes a second example into the recording, for training only. If None, recordings are not mixed.
-      too_long: as in `AudioData`, or "cut" (a recording loses its last samples, with a count in the log).
     """
 
-    classes: int | None = config_field(None, at_least=1)
     label_feature: str = describing_field("label")
     label: ComputedLabel | None = describing_field(None)
-    mix: WaveformMixup | None = None
-    too_long: str = config_field("refuse", choices=("cut", "drop", "refuse"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}
         return super().spec() | {"label": spec((), "int32")} | mixed
-
-    def check(self) -> None:
-        super().check()
-        if self.classes not in (None, classes := len(self.class_names())):
-            raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
-
-    def fill_from_set(self) -> None:
-        if self.classes is None:
-            self.classes = len(self.class_names())
 
     def class_names(self) -> tuple[str, ...]:
         features = records.features(self.name, self.data_dir)

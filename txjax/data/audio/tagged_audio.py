@@ -7,17 +7,16 @@ import jax
 import numpy as np
 from jaxtyping import Float32
 
-from txjax.data.audio.audio_data import AudioData
 from txjax.data.audio.audio_source import AudioSource
-from txjax.data.audio.waveform_mixing import WaveformMixup
+from txjax.data.audio.classified_audio import ClassifiedAudio
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.tfds import records
 from txjax.data.tfds.feature_values import read_values
-from txjax.types import UserError, config_field, near_misses, spec
+from txjax.types import UserError, near_misses, spec
 
 
 @dataclasses.dataclass
-class TaggedAudio(AudioData):
+class TaggedAudio(ClassifiedAudio):
     """Recordings with any number of classes.
 
     An example: audio float32 [T] and audio_length int32 [], see `AudioData`; labels float32 [C], 1 for each of its
@@ -25,34 +24,19 @@ class TaggedAudio(AudioData):
     or 0 if the recording is left out.
 
     Attributes:
-      classes: the number C of classes. If None, that of the names.
       tags_feature: the name of the set's feature with the classes: a sequence of class labels, or a text such as
         "Speech, Music".
       names: of the classes of a text, in the order of their numbers. Of class labels, (): the feature has the names.
       separator: between the classes of a text.
-      mix: mixes a second example into the recording, for training only. If None, recordings are not mixed.
-      too_long: as in `AudioData`, or "cut" (a recording loses its last samples, with a count in the log).
     """
 
-    classes: int | None = config_field(None, at_least=1)
     tags_feature: str = describing_field("tags")
     names: tuple[str, ...] = describing_field(())
     separator: str = describing_field(",")
-    mix: WaveformMixup | None = None
-    too_long: str = config_field("refuse", choices=("cut", "drop", "refuse"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         classes = len(self.class_names()) if self.classes is None else self.classes
         return super().spec() | {"labels": spec((classes,), "float32")}
-
-    def check(self) -> None:
-        super().check()
-        if self.classes not in (None, classes := len(self.class_names())):
-            raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
-
-    def fill_from_set(self) -> None:
-        if self.classes is None:
-            self.classes = len(self.class_names())
 
     def class_names(self) -> tuple[str, ...]:
         features = records.features(self.name, self.data_dir)

@@ -51,6 +51,10 @@ class AudioEncoder(Transformer, kw_only=True):
         """The number of tokens of so many frames."""
         return self.subsampling.length(length)
 
+    @nn.nowrap
+    def encoded_positions(self, frames: int, bins: int) -> int:
+        return self.output_length(frames)
+
     @nn.compact
     def __call__(
         self, features: Float[Array, "B T C"], features_length: Int[Array, "B"] | None = None, train: bool = False

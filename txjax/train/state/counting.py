@@ -47,24 +47,16 @@ def tokens_per_batch(experiment: Experiment) -> int:
         elif name == "image" and patch is not None:
             *rows, height, width, _ = x.shape
             positions += math.prod(rows) * (height // patch) * (width // patch)
-    if (frames := encoded_frames(experiment)) is not None:
-        positions += frames
-    return experiment.batch_size * (positions or 1)
+    return experiment.batch_size * (positions + audio_positions(experiment) or 1)
 
 
-def encoded_frames(experiment: Experiment) -> int | None:
-    """The positions of one example's audio in an encoder. If None, the model encodes no audio."""
-    output_length, grid = (getattr(experiment.model, name, None) for name in ("output_length", "grid"))
-    if output_length is None and grid is None:
-        return None
+def audio_positions(experiment: Experiment) -> int:
+    """The positions of one example's audio in the model's encoders; 0 if it encodes none."""
+    count = getattr(experiment.model, "encoded_positions", None)
+    if count is None or not {"audio", "features"} & set(experiment.data.spec()):
+        return 0
     inputs = jax.eval_shape(lambda batch: model_inputs(experiment.model, batch), batch_spec(experiment.data, 1))
-    if "features" not in inputs:
-        return None
-    _, frames, bins = inputs["features"].shape
-    if output_length is None:
-        patches = grid(bins, frames)
-        return int(patches.rows * patches.columns)
-    return int(output_length(frames))
+    return int(count(*inputs["features"].shape[1:])) if "features" in inputs else 0
 
 
 def count_parameters(params: PyTree) -> tuple[int, int]:

@@ -52,6 +52,11 @@ class SpectrogramTransformer(PatchEncoder, kw_only=True):
         return Grid(rows, columns, self.prefix())
 
     @nn.nowrap
+    def encoded_positions(self, frames: int, bins: int) -> int:
+        grid = self.grid(bins, frames)
+        return grid.rows * grid.columns
+
+    @nn.nowrap
     def cut(self, image: Float[Array, "B H W C"]) -> Float[Array, "B N pixels"]:
         return overlapping_patches(image, self.patch, self.stride)
 
