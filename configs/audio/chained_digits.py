@@ -15,7 +15,7 @@ from txjax.data import AllBut, Chained, Only, Utterances
 from txjax.eval import ErrorRates
 from txjax.experiment import Experiment
 from txjax.models.audio.conformer import Conformer, ConformerBlock, ConvModule
-from txjax.nn import TokenClasses
+from txjax.nn import BatchNorm, TokenClasses
 from txjax.nn.audio.emphasis import FrameEmphasis
 from txjax.nn.audio.framing import WholeWindows
 from txjax.nn.audio.log_energies import FlooredLog
@@ -52,7 +52,7 @@ def get_config(variant: str = "conformer") -> Experiment:
             heads=4,
             front_end=front_end,
             subsampling=ImageSubsampling(channels=16),
-            block=ConformerBlock(conv=ConvModule(kernel=7)),
+            block=ConformerBlock(conv=ConvModule(kernel=7, norm=BatchNorm(group=16))),
             head=TokenClasses(29),
         ),
         objective=CTC(),
