@@ -1,7 +1,9 @@
 """Entities: precision, recall and F1 of whole ones, and what is missing."""
 
+import dataclasses
 import importlib.util
 
+import numpy as np
 import pytest
 
 from txjax.eval import Entities
@@ -43,6 +45,34 @@ def test_scores_of_whole_entities():
     precision, recall = right / predicted, right / actual
     f1 = 2 * precision * recall / (precision + recall)
     assert found == pytest.approx({"precision": precision, "recall": recall, "f1": f1}) and 0 < f1 < 1
+
+
+@dataclasses.dataclass
+class ShortTagged(Tagged):
+    """Texts whose last two words have no target, and are cut away, from the 17th text on."""
+
+    cut: bool = True
+
+    def open(self):
+        return CutSource() if self.cut else ShortSource()
+
+
+class ShortSource(TaggedSource):
+    def example(self, index, epoch, rng):
+        example = super().example(index, epoch, rng)
+        return example | {"weights": example["weights"] * (np.arange(6) < (6 if index <= 16 else 4))}
+
+
+class CutSource(ShortSource):
+    def cuts(self, shown, seed):
+        size = max(6 if example <= 16 else 4 for example, _ in shown)
+        return {key: (slice(size),) for key in ("tokens", "targets", "weights")}
+
+
+def test_batches_may_differ_in_length():
+    pytest.importorskip("seqeval")
+    scores = [measure(Tagger(), TokenClassification(), Entities(data=ShortTagged(cut=cut))) for cut in (True, False)]
+    assert scores[0] == scores[1] and 0 < scores[0]["f1"] < 1
 
 
 def run(data, model, objective):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System
+from txjax.models.cards import CLASSES, EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.multimodal.matcher.matcher import Glimpses, Matcher
 from txjax.models.published_sizes import look_up
 from txjax.models.text.bert.bert import Bert
-from txjax.nn import Learned, StartEnd, TokenClasses
+from txjax.nn import Learned, ObjectBoxes, StartEnd, TokenClasses
 from txjax.types import spec
 
 WIDTHS = {"S": 16, "M": 32}
@@ -37,7 +37,8 @@ CARD = Card(
                 depth=1,
                 heads=2,
             ),
-            objectives=EXAMPLE_TASKS | {"Spans": StartEnd(), "TokenClassification": TokenClasses(VOCAB)},
+            objectives=EXAMPLE_TASKS
+            | {"SetPrediction": ObjectBoxes(CLASSES), "Spans": StartEnd(), "TokenClassification": TokenClasses(VOCAB)},
             returns="what its `head` gives",
             config="configs/multimodal/matcher_digits.py",
         ),

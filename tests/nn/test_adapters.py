@@ -169,6 +169,8 @@ PROMPTS: dict[str, Adapter] = {
     "bottleneck": KINDS["bottleneck"],
     "pixels": PixelPrompt(width=1),
 }
+# Models without prompts of the stack: a layer keeps two streams, or convolves over the positions.
+PROMPTLESS = {"ReversibleDecoder", "Branchformer", "Conformer"}
 
 
 @per_family("name", describe, seconds=5, cover=False, least=4)
@@ -197,7 +199,7 @@ def test_every_method_trains_every_model_that_it_is_for(name: str) -> None:
             assert "the path of a module" in str(error)
             attends = any(isinstance(x, Attention) for _, x in walk(model, ""))
             refused = {
-                "stack": name == "ReversibleDecoder" or (not attends and name != "RecurrentEncoderDecoder"),
+                "stack": name in PROMPTLESS or (not attends and name != "RecurrentEncoderDecoder"),
                 "attention": not attends,
                 "image": not any(key.endswith("image") for key in objective.inputs(model, batch)),
             }

@@ -57,10 +57,14 @@ class Entities(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             batches = context.run_batches(program, variables, context.source, self.max_batches, ("targets",))
-            answers, predicted, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
-            ids = np.flatnonzero((weights > 0).any(1))
-            tags = [[names[of[i][weights[i] > 0]].tolist() for of in (answers, predicted)] for i in ids]
-            counts = np.array([count_entities(*pair) for pair in tags]).reshape(-1, 3).T
+            texts = (text for batch in batches for text in zip(*batch, strict=True))  # batches differ in length
+            tags = {
+                i: [names[classes[weights > 0]].tolist() for classes in (answers, predicted)]
+                for i, (answers, predicted, weights) in enumerate(texts)
+                if (weights > 0).any()
+            }
+            ids = np.fromiter(tags, int)
+            counts = np.array([count_entities(*pair) for pair in tags.values()]).reshape(-1, 3).T
             rows = {ID: ids, GIVEN: counts[0], **dict(zip(COUNTS, counts, strict=True))}
             return self.keep_and_rescore(context, rows)
 
