@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -216,7 +216,7 @@ def _by_name(sown: PyTree) -> dict[str, jax.Array]:
     return {name: jnp.concatenate(parts) for name, parts in parts_by_name.items()}
 
 
-def model_inputs(model: Any, batch: Batch) -> dict[str, Any]:
+def model_inputs(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
     """What a model reads of a batch: what it says, or the modalities among its call's arguments."""
     if callable(reads := getattr(model, "inputs", None)):
         return reads(batch)  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool
 
 from txjax.data import Dataset, Pairs, Utterances
 from txjax.data.keys import SOURCES
-from txjax.decoding import Beam, Search, generator_for, prompts_for, until
+from txjax.decoding import Beam, Search, Sources, SpokenPrompts, generator_for, prompts_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.eval.text.text_metrics import check_metrics, compare, rescore_metrics, statistics
@@ -65,11 +65,13 @@ class GeneratedTexts(Evaluator):
         data = self._texts()
         source = context.source
         form = prompts_for(data, f"config.evals.{context.name}.data")
+        assert isinstance(form, Sources | SpokenPrompts)
+        start = form.start
         end = self.search.end or form.end
         search = dataclasses.replace(self.search, end=end)
 
         def generate(variables: PyTree, batch: Batch) -> PyTree:
-            prompts = constrain(jnp.full((len(batch["id"]), 1), form.start, jnp.int32), "batch", "length")
+            prompts = constrain(jnp.full((len(batch["id"]), 1), start, jnp.int32), "batch", "length")
             inputs = {"tokens": prompts, **source_inputs(context.model, batch)}
             generator = generator_for(context.model, variables, inputs, data.length)
             key = jax.random.fold_in(jax.random.key(context.seed), batch["id"][0])

@@ -57,7 +57,7 @@ class Samples(Evaluator):
         search = dataclasses.replace(self.search, end=self.search.end or form.end)
         (window,) = self.data.spec()["tokens"].shape
         where = f"config.evals.{context.name}.prompts"
-        batches = [model_inputs(model, dict(form.inputs([prompt] * self.texts, where))) for prompt in self.prompts]
+        batches = [model_inputs(model, form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
 
         def write(variables: PyTree, prompt: tuple[Inputs, jax.Array]) -> jax.Array:
             inputs, number = prompt

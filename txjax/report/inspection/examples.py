@@ -111,8 +111,8 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
             raise UserError("--input", "a run on texts", type(data).__name__)
         if "source_tokens" in data.spec() or "targets" in data.spec():
             form = prompts_for(data, "--input")
-            batch = model_inputs(model, dict(form.inputs([text], "--input")))
-            inputs = {name: np.asarray(x) for name, x in batch.items()}
+            arguments = model_inputs(model, form.inputs([text], "--input"))
+            inputs = {name: np.asarray(x) for name, x in arguments.items()}
             if not isinstance(form, Beginnings):
                 inputs["tokens"] = _translate(model, variables, inputs, data, form.end)
         else:
