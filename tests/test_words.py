@@ -87,3 +87,26 @@ def test_bindings():
         if name.strip("_") in PRONOUNS
     ]
     assert not pronouns
+
+
+def test_one_binding_a_line():
+    """`a, b = x, y` is two lines, but where y is read before a changes."""
+    several = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.targets[0])}"
+        for path in sorted((ROOT / "txjax").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assign) and binds_several(node)
+    ]
+    assert not several
+
+
+def binds_several(node: ast.Assign) -> bool:
+    """Whether an assignment is of a tuple's values to a tuple of names, none of which a later value reads."""
+    (target, *others), value = node.targets, node.value
+    if others or not (isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)):
+        return False
+    names = [name.id for name in target.elts if isinstance(name, ast.Name)]
+    if len(names) != len(value.elts) or any(isinstance(part, ast.Starred) for part in value.elts):
+        return False
+    reads = [{part.id for part in ast.walk(part) if isinstance(part, ast.Name)} for part in value.elts]
+    return not any(names[i] in read for i in range(len(names)) for read in reads[i + 1 :])

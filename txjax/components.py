@@ -275,7 +275,8 @@ def _is_abstract(cls: type) -> bool:
 @functools.cache
 def _classes() -> dict[str, list[str]]:
     """The dotted paths of txjax's public classes by name. Nothing is imported."""
-    root, paths_by_name = Path(txjax.__file__).parent, {}  # type: ignore[var-annotated]
+    root = Path(txjax.__file__).parent
+    paths_by_name = {}  # type: ignore[var-annotated]
     for file in sorted(root.rglob("*.py")):
         module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
         for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(encoding="utf-8"), re.MULTILINE):

@@ -30,8 +30,8 @@ from txjax.objectives import Classification, SigmoidCrossEntropy
 from txjax.optim import EMA, AdamW, StepDecay
 from txjax.transfer import CutOrStretch, From, SummedChannels
 
-VARIANTS = ("speech-commands",)
-PLANS = (("ast-audioset", "", "v5e:2x2", ("mesh.data=4",)),)
+VARIANTS = ("audioset", "speech-commands")
+PLANS = (("ast-audioset", "audioset", "v5e:2x2", ("mesh.data=4",)),)
 
 
 def get_config(variant: str = "audioset") -> Experiment:

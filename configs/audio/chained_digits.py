@@ -58,7 +58,7 @@ def get_config(variant: str = "conformer") -> Experiment:
         objective=CTC(),
         data=Utterances(split="train", select=known, **chains),
         evals={
-            name: ErrorRates(data=Utterances(split="test", select=select, **chains), every_steps=250)
+            name: ErrorRates(data=Utterances(split="test", select=select, chained=Chained()), every_steps=250)
             for name, select in speakers.items()
         },
         optimizer=AdamW(peak_lr=2e-3, b2=0.98, schedule=Cosine(warmup_steps=50)),

@@ -58,7 +58,7 @@ def get_config(size: str = "0.6b") -> Experiment:
             sort_batches=16,
         ),
         evals={
-            name: ErrorRates(data=Utterances(split=split, **speech, samples=560_000, length=512), every_steps=2000)
+            name: ErrorRates(data=Utterances(split=split, samples=560_000, length=512), every_steps=2000)
             for name, split in (("clean", "dev_clean"), ("other", "dev_other"))
         },
         optimizer=AdamW(

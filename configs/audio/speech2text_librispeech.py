@@ -54,7 +54,7 @@ def get_config(size: str = "small") -> Experiment:
         ),
         evals={
             name: ErrorRates(
-                data=Utterances(split=split, **speech, samples=560_000, length=256), search=Beam(5), every_steps=5000
+                data=Utterances(split=split, samples=560_000, length=256), search=Beam(5), every_steps=5000
             )
             for name, split in (("clean", "dev_clean"), ("other", "dev_other"))
         },

@@ -50,7 +50,7 @@ def get_config(size: str = "large-v3") -> Experiment:
         objective=NextToken(),
         data=Utterances(split=TRAIN, **speech, too_long="drop"),
         evals={
-            name: ErrorRates(data=Utterances(split=split, **speech, too_long="drop"), search=Beam(5), every_steps=5000)
+            name: ErrorRates(data=Utterances(split=split, too_long="drop"), search=Beam(5), every_steps=5000)
             for name, split in (("clean", "dev_clean"), ("other", "dev_other"))
         },
         optimizer=AdamW(

@@ -109,12 +109,12 @@ def test_a_model_with_fewer_classes_than_the_data(root, tmp_path, capsys):
 def test_limits_are_those_of_the_model():
     sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
     model, seven = ViT(head=Classes(7, FirstToken()), **sizes), ("head.classes", 7)
-    assert Limits.of("data", model, Classification.required_keys).ends == {"label": seven, "other_label": seven}
+    assert Limits.of("data", model, Classification().required_keys).ends == {"label": seven, "other_label": seven}
     assert Limits.of("data", model, MaskedPatch.required_keys).ends == {}
     tagger = Bert(head=TokenClasses(7), vocab=11, width=8, depth=1, heads=1)
-    ends = Limits.of("data", tagger, TokenClassification.required_keys).ends
+    ends = Limits.of("data", tagger, TokenClassification().required_keys).ends
     assert ends == dict.fromkeys(("tokens", "source_tokens", "choice_tokens"), ("vocab", 11)) | {"targets": seven}
-    assert Limits.of("data", ViT(**sizes), Classification.required_keys).ends == {}
+    assert Limits.of("data", ViT(**sizes), Classification().required_keys).ends == {}
 
 
 class Wrapped(Model, kw_only=True):
@@ -131,7 +131,7 @@ class Wrapped(Model, kw_only=True):
 def test_limits_are_those_of_the_models_inside_a_model():
     sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
     five, seven = (ViT(head=Classes(classes, FirstToken()), **sizes) for classes in (5, 7))
-    ends = Limits.of("data", Wrapped(encoder=seven), Classification.required_keys).ends
+    ends = Limits.of("data", Wrapped(encoder=seven), Classification().required_keys).ends
     assert ends == dict.fromkeys(("label", "other_label"), ("encoder.head.classes", 7))
     ends = Limits.of("data", Wrapped(encoder=five, other=seven), ["transcript"]).ends
     assert ends == {"transcript": ("other.head.classes", 7)}

@@ -96,11 +96,11 @@ def test_a_spec_with_an_unknown_key_is_a_user_error():
             pass
 
         def spec(self):
-            return {"id": spec((), "int32"), "labels": spec((), "int32")}
+            return {"id": spec((), "int32"), "labell": spec((), "int32")}
 
     experiment = Experiment(Decoder(vocab=8, width=8, depth=1, heads=1), NextToken(), Odd(np.int32(0)))
     with pytest.raises(
-        UserError, match=r"config.data: expected Odd.spec\(\) with keys of .*, got 'labels'; did you mean label"
+        UserError, match=r"config.data: expected Odd.spec\(\) with keys of .*, got 'labell'; did you mean label"
     ):
         check(experiment)
 

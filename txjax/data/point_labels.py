@@ -2,5 +2,6 @@
 
 IGNORED = -100  # a place for a later point: nothing attends to it
 NO_POINT = -1  # padding, and where there is neither a click nor a box
-OFF, ON = 0, 1  # clicks off an object and on it
+OFF = 0  # a click off an object
+ON = 1  # a click on it
 CORNERS = 2, 3  # the upper left and the lower right corner of its box

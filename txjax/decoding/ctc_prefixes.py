@@ -34,7 +34,8 @@ class Prefixes:
     def empty(size: int, length: int, contexts: int) -> "Prefixes":
         """The prefix without symbols, and none beside it."""
         nothing = jnp.full(size, -jnp.inf)
-        lengths, context = jnp.zeros(size, jnp.int32), jnp.full(size, first_context(contexts), jnp.int32)
+        lengths = jnp.zeros(size, jnp.int32)
+        context = jnp.full(size, first_context(contexts), jnp.int32)
         symbols = jnp.zeros((size, length), jnp.int32)
         return Prefixes(symbols, lengths, nothing.at[0].set(0.0), nothing, jnp.zeros(size), context)
 
@@ -51,7 +52,8 @@ class Prefixes:
 
     def is_parent(self) -> Bool[Array, "K K"]:
         """Whether a second prefix is a first one and one more symbol."""
-        exists, positions = self.total > -jnp.inf, jnp.arange(self.symbols.shape[1])
+        exists = self.total > -jnp.inf
+        positions = jnp.arange(self.symbols.shape[1])
         stems = jnp.where(positions[None] < self.lengths[:, None] - 1, self.symbols, 0)
         equal = (self.symbols[:, None] == stems[None]).all(-1)
         return equal & (self.lengths[:, None] + 1 == self.lengths[None]) & exists[:, None] & exists[None]
@@ -76,8 +78,11 @@ class Prefixes:
           candidates: the symbols that prefixes are extended by.
           gains: what each symbol adds to the prior, by context.
         """
-        size, contexts, last = len(self.lengths), len(gains), self.last
-        of_last, is_parent = jnp.where(last >= 0, log_probs[last], -jnp.inf), self.is_parent()
+        size = len(self.lengths)
+        contexts = len(gains)
+        last = self.last
+        of_last = jnp.where(last >= 0, log_probs[last], -jnp.inf)
+        is_parent = self.is_parent()
         from_parents = jnp.where(is_parent, self.before(last[None]) + of_last[None], -jnp.inf)
         stay = self.total + blank, jnp.logaddexp(self.symbol + of_last, jax.nn.logsumexp(from_parents, axis=0))
         longer = self.before(candidates[None]) + log_probs[candidates][None]
@@ -87,7 +92,8 @@ class Prefixes:
 
         scores = jnp.concatenate([jnp.logaddexp(*stay) + self.prior, longer + longer_prior])
         _, best = jax.lax.top_k(scores, size)
-        grows, index = best >= size, jnp.maximum(best - size, 0)
+        grows = best >= size
+        index = jnp.maximum(best - size, 0)
         source = jnp.where(grows, index // len(candidates), jnp.minimum(best, size - 1))
         symbol = jnp.where(grows, candidates[index % len(candidates)], 0)
         at_end = jnp.arange(self.symbols.shape[1])[None] == self.lengths[source, None]

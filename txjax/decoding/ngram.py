@@ -46,7 +46,8 @@ class Ngram:
         Args:
           texts: of symbols below `symbols`.
         """
-        size, before = symbols + 1, [symbols] * (self.order - 1)
+        size = symbols + 1
+        before = [symbols] * (self.order - 1)
         rows = [np.array([*before, *text, symbols], np.int64) for text in texts]
         probabilities = np.full((1, size), 1 / size)
         for length in range(1, self.order + 1):
@@ -72,5 +73,6 @@ def _smooth(
 ) -> Float64[np.ndarray, "contexts S"]:
     """Probabilities from counts and from the probabilities in contexts that are a symbol shorter."""
     lower = np.tile(shorter, (len(counts) // len(shorter), 1))
-    total, kinds = counts.sum(1, keepdims=True), (counts > 0).sum(1, keepdims=True)
+    total = counts.sum(1, keepdims=True)
+    kinds = (counts > 0).sum(1, keepdims=True)
     return np.where(total > 0, (counts + kinds * lower) / np.maximum(total + kinds, 1), lower)

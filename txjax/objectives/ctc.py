@@ -106,7 +106,9 @@ class CTC(Objective):
         Args:
           frames: the number of frames of each example.
         """
-        symbols, lengths, weights = batch["transcript"], batch["transcript_length"], example_weights(batch)
+        symbols = batch["transcript"]
+        lengths = batch["transcript_length"]
+        weights = example_weights(batch)
         fits = text_fits(frames, symbols, lengths)
         counts = fits & (weights > 0)
         nats = ctc_loss(logits, jnp.where(counts, frames, 0), symbols, jnp.where(counts, lengths, 0), self.blank)
@@ -127,7 +129,8 @@ def check_blank(field: str, blank: int, model: Any, data: Dataset) -> None:
     Args:
       field: that has the blank.
     """
-    vocab, head = data.vocab(), find_size(model, "head.classes")
+    vocab = data.vocab()
+    head = find_size(model, "head.classes")
     if vocab is None:
         return
     if head is not None and head[1] < vocab:

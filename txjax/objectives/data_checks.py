@@ -12,10 +12,12 @@ from txjax.types import UserError
 def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
     """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source, or languages."""
     check_languages(model, data, field)
-    vocab, table = data.vocab(), find_size(model, "vocab")
+    vocab = data.vocab()
+    table = find_size(model, "vocab")
     if vocab is not None and "transcript" in data.spec():
         table = find_size(model, "head.classes") or table
-    target_vocab, source = data.source_vocab(), getattr(model, "source_vocab", None)
+    target_vocab = data.source_vocab()
+    source = getattr(model, "source_vocab", None)
     if vocab is None or table is None:
         return
     path, known = table
@@ -86,6 +88,7 @@ def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: 
 
 def check_classes(model: Any, data: Dataset) -> None:
     """Raises UserError if the data has more classes than the model's head."""
-    classes, head = getattr(data, "classes", None), find_size(model, "head.classes")
+    classes = getattr(data, "classes", None)
+    head = find_size(model, "head.classes")
     if classes is not None and head is not None and head[1] < classes:
         raise UserError(f"config.model.{head[0]}", f"at least {classes}, the classes of config.data", head[1])

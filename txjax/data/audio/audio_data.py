@@ -96,7 +96,8 @@ def check_audio(name: str, features: Any) -> None:
     feature = records.check_feature("data.audio_feature", name, features, ("Audio", "Tensor"))
     if getattr(feature, "lazy_decode", False):
         return
-    kind, axes = np.dtype(feature.np_dtype).kind, len(feature.shape)
+    kind = np.dtype(feature.np_dtype).kind
+    axes = len(feature.shape)
     if kind not in "if" or axes not in (1, 2):
         got = f"{np.dtype(feature.np_dtype)} of shape {feature.shape}"
         raise UserError("data.audio_feature", "whole numbers or floats of shape (T,) or (T, channels)", got)

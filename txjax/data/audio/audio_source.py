@@ -46,7 +46,8 @@ class AudioSource(Bucketed):
         Raises:
           UserError: a record is unusable or too long and is not to be left out, or none is left.
         """
-        self._data, self._recordings = data, data.recordings()
+        self._data = data
+        self._recordings = data.recordings()
         self._speed = data.speed or Speed((1.0,))
         title = f"{data.name} {data.split}"
         self._usable = UsableRecords(title, data.unusable, data.too_long, self._recordings.place)

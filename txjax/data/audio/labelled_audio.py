@@ -90,14 +90,17 @@ class LabelledAudioSource(AudioSource):
             raise error.with_hint(f"in {self._recordings.place(number)}") from None
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        samples, label, mix = self.waveform(self.plan(index, rng)), self._labels[index], self._labelled.mix
+        samples = self.waveform(self.plan(index, rng))
+        label = self._labels[index]
+        mix = self._labelled.mix
         if samples is None:
             return self.empty()
         if mix is None:
             weight = np.array(label >= 0, np.float32)
             return self.audio_keys(samples) | {"label": np.asarray(label), "weights": weight}
         number = int(rng.integers(len(self)))
-        other, other_label = self.waveform(self.plan(number, rng)), self._labels[number]
+        other = self.waveform(self.plan(number, rng))
+        other_label = self._labels[number]
         if other is None:
             return self.empty()
         mixed, share = mix(samples, other, rng)

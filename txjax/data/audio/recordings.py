@@ -53,13 +53,17 @@ class Recordings:
           UserError: the rate of a recording is not known, or not the one that is stated.
         """
         features = records.features(where[0], where[2])
-        stated, names = features[feature], FILE_NAME.format(feature)
-        self._feature, self._checks, self._rate = feature, checks, rate
+        stated = features[feature]
+        names = FILE_NAME.format(feature)
+        self._feature = feature
+        self._checks = checks
+        self._rate = rate
         self._is_file = getattr(stated, "lazy_decode", False)
         self._scale = np.float32(2.0 ** (1 - stored_bits))
         self._records = records.Records(*where, [feature])
         self._names = records.Records(*where, [names]) if names in features else None
-        self.name, self.fingerprint = self._records.name, self._records.fingerprint
+        self.name = self._records.name
+        self.fingerprint = self._records.fingerprint
         index = open_index(self._records, where[1], feature, stated, rate_feature)
         readable = index.samples > 0
         rates = self._rates(index.rates, readable, getattr(stated, "sample_rate", None) or 0, stored_rate)

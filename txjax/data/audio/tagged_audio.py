@@ -76,7 +76,8 @@ class TaggedAudioSource(AudioSource):
 
     def __init__(self, data: TaggedAudio):
         super().__init__(data)
-        self._mix, self._separator = data.mix, data.separator
+        self._mix = data.mix
+        self._separator = data.separator
         self._numbers = {name: number for number, name in enumerate(data.class_names())}
         values = read_values(data.where, data.tags_feature)
         self._labels = np.stack([self._label_row(values[number], number) for number in self.kept.tolist()])
@@ -96,7 +97,8 @@ class TaggedAudioSource(AudioSource):
         return row
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        samples, labels = self.waveform(self.plan(index, rng)), self._labels[index]
+        samples = self.waveform(self.plan(index, rng))
+        labels = self._labels[index]
         if samples is not None and self._mix is not None:
             number = int(rng.integers(len(self)))
             other = self.waveform(self.plan(number, rng))

@@ -33,7 +33,8 @@ class Transcripts:
 
     def __init__(self, where: Where, text: Template, normalization: TextNormalization, tokenizer: Tokenizer):
         self._texts = open_tokens(*where, text, Bytes())
-        self._normalization, self._tokenizer = normalization, tokenizer
+        self._normalization = normalization
+        self._tokenizer = tokenizer
         made_from = {
             "layout": LAYOUT,
             "texts": self._texts.fingerprint,
@@ -56,7 +57,8 @@ class Transcripts:
 
     def _build(self, folder: Path) -> None:
         count = len(self._texts.documents) - 1
-        sizes, faults = np.zeros((count, 2), np.int32), {}
+        sizes = np.zeros((count, 2), np.int32)
+        faults = {}
         spaced = can_encode(self._tokenizer, SPACE)
         with disk_cache.progress("transcripts", count) as advance:
             for number in range(count):

@@ -22,7 +22,10 @@ class UsableRecords:
     """
 
     def __init__(self, title: str, unusable: str, too_long: str, place: Callable[[int], str]):
-        self._title, self._unusable, self._too_long, self._place = title, unusable, too_long, place
+        self._title = title
+        self._unusable = unusable
+        self._too_long = too_long
+        self._place = place
         self._left_out: set[int] = set()  # records that turned out to be unusable when they were decoded
 
     def without_unusable(self, records: Int64[np.ndarray, "N"], faults: Mapping[int, str]) -> Int64[np.ndarray, "P"]:

@@ -100,7 +100,8 @@ class UtteranceSource(AudioSource):
         self.fingerprint = self.fingerprint_of(self.fingerprint, self._transcripts.fingerprint)
 
     def plan(self, index: int, rng: np.random.Generator) -> Plan:
-        plan, chained = super().plan(index, rng), self._utterances.chained
+        plan = super().plan(index, rng)
+        chained = self._utterances.chained
         if chained is None:
             return plan
         numbers = [int(self.kept[clip]) for clip in chained.draw(index, len(self), rng)]
@@ -139,7 +140,8 @@ class UtteranceSource(AudioSource):
 
     def _symbols(self, plan: Plan) -> Example:
         """The keys of the transcript of an example."""
-        symbols, length = self._transcripts.symbols(plan.numbers), self._utterances.length
+        symbols = self._transcripts.symbols(plan.numbers)
+        length = self._utterances.length
         example = {"transcript": _pad(symbols, length), "transcript_length": np.array(len(symbols), np.int32)}
         end = self._utterances.end()
         if end is None:

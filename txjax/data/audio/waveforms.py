@@ -57,7 +57,9 @@ def open_waveforms(
     """
 
     def build(folder: Path) -> None:
-        starts, loudness, faults = [0], {}, {}
+        starts = [0]
+        loudness = {}
+        faults = {}
         with (folder / _SAMPLES).open("wb") as file, disk_cache.progress(title, len(rates)) as advance:
             for number, stored_rate in enumerate(rates):
                 size = 0

@@ -90,7 +90,8 @@ class Limits:
             if key not in batch or batch[key].view(np.uint32).max(initial=0) < end:
                 continue
             task, name = part_of(key)
-            ids, prefix = batch[key], task and f"{task}/"
+            ids = batch[key]
+            prefix = task and f"{task}/"
             outside = (ids < 0) | (ids >= end)
             weights = batch.get(f"{prefix}weights")
             if name not in INPUTS and weights is not None and weights.shape == ids.shape:

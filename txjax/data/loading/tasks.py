@@ -81,7 +81,8 @@ class TasksSource(TrimmableSource):
     """Rows of several sources, by index. If a source is bucketed, its arrays are cut to its own buckets."""
 
     def __init__(self, sources: dict[str, Source], rows: dict[str, int]):
-        self._sources, self._rows = sources, rows
+        self._sources = sources
+        self._rows = rows
         # The order of a part's examples differs between epochs and parts, and is the same for all runs.
         self._orders = {name: GlobalIndex(len(source), hash32("tasks", name)) for name, source in sources.items()}
         made_from = repr([(name, rows[name], source.fingerprint) for name, source in sources.items()])

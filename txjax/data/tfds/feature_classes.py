@@ -100,7 +100,8 @@ def only_tfds_classes(folder: Path) -> Iterator[None]:
     with _patching:
         replaced = vars(FeatureConnector)["cls_from_name"], features.Audio
         tfds_classes()  # reads `features.Audio`
-        FeatureConnector.cls_from_name, features.Audio = staticmethod(find), audio_class()
+        FeatureConnector.cls_from_name = staticmethod(find)
+        features.Audio = audio_class()
         try:
             yield
         finally:

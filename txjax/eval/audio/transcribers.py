@@ -23,7 +23,8 @@ def ctc_transcriber(context: Context, search: CTCSearch) -> Transcribe:
 
     The first argument of the function is (variables, table): the table of the n-gram, or None.
     """
-    model, objective = context.model, context.objective
+    model = context.model
+    objective = context.objective
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, table = state
@@ -41,7 +42,8 @@ def decoder_transcriber(context: Context, search: Search, data: Any) -> Transcri
 
     The first argument of the function is (variables, None).
     """
-    model, first = context.model, data.tokenizer.roles().beginning
+    model = context.model
+    first = data.tokenizer.roles().beginning
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, _ = state

@@ -36,7 +36,8 @@ def _count_kinds(chunks: Sequence[Any]) -> dict[str, float]:
     counts = dict.fromkeys(KINDS.values(), 0.0)
     for chunk in chunks:
         if chunk.type != "equal":
-            removed, added = chunk.ref_end_idx - chunk.ref_start_idx, chunk.hyp_end_idx - chunk.hyp_start_idx
+            removed = chunk.ref_end_idx - chunk.ref_start_idx
+            added = chunk.hyp_end_idx - chunk.hyp_start_idx
             counts[KINDS[chunk.type]] += max(removed, added)
     return counts
 

@@ -12,7 +12,8 @@ from txjax.eval.pictures import INK, plot, style_axes
 from txjax.eval.results import Rows, means
 from txjax.types import config_field
 
-RIGHT, GAP = "#3b82d6", "#e8590c"  # readable on white and on black, as INK is
+RIGHT = "#3b82d6"  # readable on white and on black, as INK is
+GAP = "#e8590c"  # the same
 
 
 @dataclasses.dataclass

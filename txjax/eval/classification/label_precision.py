@@ -40,7 +40,8 @@ class LabelPrecision(Evaluator):
         return ("map",)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective = context.model, context.objective
+        model = context.model
+        objective = context.objective
 
         def rank(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(model, batch), train=False).astype(jnp.float32)

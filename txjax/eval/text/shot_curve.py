@@ -7,7 +7,8 @@ import numpy as np
 
 from txjax.eval.pictures import DPI, INK
 
-LINE, FLOOR = "#2563d9", "#e8590c"
+LINE = "#2563d9"
+FLOOR = "#e8590c"
 
 
 def shot_curve(accuracies: Mapping[int, Sequence[float]], floor: float) -> bytes:

@@ -86,7 +86,8 @@ def _spectrogram(options: Options) -> LogMel:
 
 
 def _spectrogram_entries(front_end: LogMel) -> dict[str, Any]:
-    norm, extent = front_end.norm, front_end.extent
+    norm = front_end.norm
+    extent = front_end.extent
     statistics = {"mean": norm.mean, "std": norm.std / 2} if isinstance(norm, FixedNorm) else {"do_normalize": False}
     length = {"max_length": extent.size} if isinstance(extent, FixedFrames) else {}
     return {"num_mel_bins": front_end.mels, "sampling_rate": front_end.rate} | statistics | length
@@ -132,7 +133,8 @@ def _parakeet_entries(front_end: LogMel) -> dict[str, Any]:
 
 def _with_mels(front_end: LogMel, options: Options, key: str, default: int) -> LogMel:
     """The front end at the file's rate with its number of filters, of which some may be empty as in the reference."""
-    rate, mels = options.size("sampling_rate", 16_000), options.size(key, default)
+    rate = options.size("sampling_rate", 16_000)
+    mels = options.size(key, default)
     front_end = dataclasses.replace(front_end, rate=rate, mels=mels)
     empty = int((front_end.mel_matrix().sum(0) == 0).sum())
     filters = dataclasses.replace(front_end.filters, allowed_empty=empty)

@@ -66,7 +66,8 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
       kept: the folder with what is kept of an import; it need not exist.
       config: the content of config.json.
     """
-    data, tokenizer = getattr(experiment, "data", None), tokenizer_of(experiment)
+    data = getattr(experiment, "data", None)
+    tokenizer = tokenizer_of(experiment)
     files = {path: kept / path for path in files_beside_weights(kept)}
     if isinstance(tokenizer, TokenizerFolder) and not _is_kept(tokenizer, kept):
         files = {path: file for path, file in files.items() if path.name not in OF_A_TOKENIZER}

@@ -96,7 +96,8 @@ def save(
       UserError: a field of the model that the format can't represent; variables of other collections than the
         format's; a folder that already has weights.
     """
-    directory, extra = Path(directory), dict(extra or {})
+    directory = Path(directory)
+    extra = dict(extra or {})
     state = family_of(model).state  # that of all families of a model
     if set(variables) != {"params", *state}:
         expected = " and ".join(("parameters", *state)) + " alone" * (not state)

@@ -222,29 +222,30 @@ def gather(
     Raises:
       UserError: a tensor that is missing, has another shape, or has no rule.
     """
-    unread, known = set(tensors), {path for rule in rules for path in rule.param_paths}
+    known = {path for rule in rules for path in rule.param_paths}
     assert known == set(shapes), f"rules and model differ in {sorted(known ^ set(shapes))}"
+    unread = set(tensors)
     most = sum(math.prod(tensor.shape) for tensor in tensors.values())
     for rule, layer in _rows(rules, shapes):  # before memory is taken for any
-        name, inside = rule.name(layer), [shapes[path][layer is not None :] for path in rule.param_paths]
+        name = rule.name(layer)
+        inside = [shapes[path][layer is not None :] for path in rule.param_paths]
         if name not in tensors:
             raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
-        numbers, there = sum(map(math.prod, inside)), tensors[name].shape
+        numbers = sum(map(math.prod, inside))
         if numbers > most:
-            raise UserError(name, f"{numbers:,} numbers, for the sizes in config.json", list(there))
-        if numbers != math.prod(there):
+            raise UserError(name, f"{numbers:,} numbers, for the sizes in config.json", list(tensors[name].shape))
+        if numbers != math.prod(tensors[name].shape):
             _joined_shape(rule, inside, name, tensors[name])
         unread.discard(name)
     flat = {path: np.empty(shape, np.float32) for path, shape in shapes.items()}
     for rule, layer in _rows(rules, shapes):
-        parts = [flat[path] if layer is None else flat[path][layer] for path in rule.param_paths]
-        assign(rule, parts, rule.name(layer), tensors[rule.name(layer)])
+        name = rule.name(layer)
+        assign(rule, [flat[path][... if layer is None else layer] for path in rule.param_paths], name, tensors[name])
     others = [module for module in heads if not any(rule.hf_name.startswith(f"{module}.") for rule in rules)]
     modules = {name: module_of(name, others) for name in sorted(unread)}
-    if unknown := [name for name, module in modules.items() if module is None]:
+    if unknown := [name for name in modules if modules[name] is None]:
         raise UserError(unknown[0], "no such tensor in a model of this config.json", f"{len(unknown)} too many")
-    if modules:
-        names = ", ".join(dict.fromkeys(filter(None, modules.values())))
+    if names := ", ".join(dict.fromkeys(filter(None, modules.values()))):
         log.warning("left out %d tensors that the class in config.json doesn't read: %s", len(modules), names)
     return flat
 

@@ -31,8 +31,8 @@ class AudioEncoder(Transformer, kw_only=True):
       subsampling: from frames to tokens.
       scale_exponent: the tokens are multiplied by D^scale_exponent, of the parametrization's base if it has one. 0.5 is
         the factor of embeddings of Vaswani et al. (2017, 3.4), which NeMo has here.
-      reads_padding: whether the layers see tokens of padding, at first zeros, as all others, but for the keys of
-        attention. Only for models of others that do: outputs then depend on the longest example of a batch.
+      reads_padding: whether the layers see tokens of padding, as the subsampling gives them, as all others, but for
+        the keys of attention. Only for models of others that do: outputs then depend on the longest example of a batch.
       head: from the encoder's features to the output. If None, the output is `Encoded`.
     """
 
@@ -65,7 +65,6 @@ class AudioEncoder(Transformer, kw_only=True):
             segments = frame_mask(self.output_length(features_length), x.shape[1]).astype(jnp.int32)
         mask = Mask.within(segments)
         if self.reads_padding and segments is not None:
-            x = jnp.where(segments[..., None] > 0, x, 0)
             mask = Mask(query_segments=jnp.ones_like(segments), key_segments=segments)
         base_width = self.width / self.layer_scaling().width
         x = self.positions.add(scale(x, base_width**self.scale_exponent), positions)

@@ -100,10 +100,14 @@ class CausalModel(nn.Module):
         if prompt:
             self.variable("cache", PROMPT, jnp.zeros, (), jnp.int32)
         if empty:
-            shape, first, segments, positions = (shape[0], prompt), first - prompt, None, None
+            shape = (shape[0], prompt)
+            first = first - prompt
+            segments = None
+            positions = None
         indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
         counter = self.variable("cache", "index", jnp.zeros, (), jnp.int32)
-        index, counter.value = counter.value, counter.value + shape[1]
+        index = counter.value
+        counter.value = counter.value + shape[1]
 
         def last(name: str, before: int) -> jax.Array:
             """The cached value of the token before this call's, [B 1]; if there is none, `before`."""

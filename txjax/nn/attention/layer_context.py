@@ -114,3 +114,8 @@ class LayerContext:
     def token_mask(self) -> Bool[Array, "#B L"] | None:
         """Which tokens are not padding. If None, all are real."""
         return None if self.mask.segments is None else self.mask.segments[0] > 0
+
+    @property
+    def key_mask(self) -> Bool[Array, "#B S"] | None:
+        """Which tokens a query of a real token may see: those that are not padding. If None, all are real."""
+        return None if self.mask.segments is None else self.mask.segments[1] > 0

@@ -147,7 +147,8 @@ class MultiHead(Mixer):
     def combine(self, heads: Float[Array, "B L H K"], width: int) -> Float[Array, "B L D"]:
         """The output projection of all heads."""
         assert self.kernel_init
-        inputs, use_bias = ("heads", "head_size"), self.has_bias("out")
+        inputs = ("heads", "head_size")
+        use_bias = self.has_bias("out")
         project = Linear(
             (width,), ("embed",), inputs, use_bias, self.kernel_init, self.kernel_init.residual_scale, name="out"
         )

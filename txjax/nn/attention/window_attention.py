@@ -71,7 +71,8 @@ class WindowAttention(Attention):
 
     @nn.nowrap
     def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Float[Array, "1 H T T"]:
-        shape, axes = ((2 * self.side - 1) ** 2, query.shape[2]), ("offsets", "heads")
+        shape = ((2 * self.side - 1) ** 2, query.shape[2])
+        axes = ("offsets", "heads")
         table = parameter(self, "table", nn.initializers.normal(0.02), shape, axes, inputs=1)
         bias = jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
         return bias_after_prompt(bias, context.mask.prefix)

@@ -50,7 +50,8 @@ class Differences:
 
     def difference(self, x: Float[Array, "B F M"], length: Int[Array, "B"]) -> Float[Array, "B F M"]:
         """The difference of features of these lengths, 0 in padding."""
-        index, last = jnp.arange(x.shape[1], dtype=jnp.int32)[None], jnp.maximum(length - 1, 0)[:, None]
+        index = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
+        last = jnp.maximum(length - 1, 0)[:, None]
 
         def shifted(frames: int) -> Float[Array, "B F M"]:
             return jnp.take_along_axis(x, jnp.clip(index + frames, 0, last)[..., None], axis=1)

@@ -66,7 +66,8 @@ class SequenceSubsampling(Subsampling):
             raise UserError("config.model.subsampling.kernel", "an odd number", self.kernel)
         if not self.strides or min(self.strides) < 1:
             raise UserError("config.model.subsampling.strides", "numbers of at least 1", self.strides)
-        x, last = features, len(self.strides) - 1
+        x = features
+        last = len(self.strides) - 1
         for number, stride in enumerate(self.strides):
             if not self.reads_padding:
                 x = zero_padding(x, length)

@@ -103,9 +103,14 @@ class ImageSubsampling(Subsampling):
 
     @nn.nowrap
     def length(self, frames: Count) -> Count:
+        return self.subsampled(frames)
+
+    @nn.nowrap
+    def subsampled(self, size: Count) -> Count:
+        """The size of an image's side after all convolutions."""
         for _ in range(self.steps):
-            frames = self.halved(frames)
-        return frames
+            size = self.halved(size)
+        return size
 
     @nn.nowrap
     def halved(self, size: Count) -> Count:
@@ -144,7 +149,7 @@ class ImageSubsampling(Subsampling):
     def __call__(self, features: Float[Array, "B T C"], length: Int[Array, "B"] | None = None) -> Float[Array, "B L D"]:
         assert self.width and self.kernel_init
         x = self.image(zero_padding(features, length))
-        if self.length(min(x.shape[1:3])) == 0:
+        if self.subsampled(min(x.shape[1:3])) == 0:
             expected = f"at least {self.factor} frames and {self.factor} bins for config.model.subsampling"
             raise UserError("config.data", expected, f"features of {x.shape[1]} x {x.shape[2]}")
         for number in range(self.steps):

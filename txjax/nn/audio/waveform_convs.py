@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn.audio.feature_norms import FeatureNorm, UtteranceNorm
 from txjax.nn.audio.framing import Count
-from txjax.nn.audio.subsampling import Subsampling, conv_count, frame_mask
+from txjax.nn.audio.subsampling import Subsampling, conv_count, frame_mask, zero_padding
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
@@ -41,7 +41,7 @@ class WaveformConvs(Subsampling):
     """Convolutions without zeros at the edges, each with a norm and an activation; then a norm and a linear layer.
 
     As in Wav2Vec2 with layer norms (Baevski et al. 2020, 2). A token sees samples of its own utterance alone, since
-    one whose window is not whole is none.
+    one whose window is not whole is none: those behind an utterance's end are zeros.
 
     Parameters: `conv_0`, ... [size in channels], `norm_0`, ..., `norm_out`, `out` [channels D].
 
@@ -90,7 +90,7 @@ class WaveformConvs(Subsampling):
             x = Conv((channels,), ("channels",), "channels", **shape, **fields, name=f"conv_{i}")(x)
             x = ACTIVATIONS[self.activation](self.normed(f"norm_{i}", x))
         linear = Linear((self.width,), ("embed",), ("channels",), kernel_init=self.kernel_init, name="out")
-        return linear(self.normed("norm_out", x))
+        return zero_padding(linear(self.normed("norm_out", x)), None if length is None else self.length(length))
 
     @nn.nowrap
     def normed(self, name: str, x: Float[Array, "B L C"]) -> Float[Array, "B L C"]:

@@ -45,7 +45,8 @@ def neighbour_sums(image: Float[Array, "B R C D"], side: int) -> Float[Array, "B
     for axis in (1, 2):
         zeros = [(0, 0)] * 4
         zeros[axis] = (side // 2, side // 2)
-        padded, size = jnp.pad(image, zeros), image.shape[axis]
+        padded = jnp.pad(image, zeros)
+        size = image.shape[axis]
         parts = (jax.lax.slice_in_dim(padded, i, i + size, axis=axis) for i in range(side))
         image = functools.reduce(jnp.add, parts)
     return image
@@ -63,5 +64,6 @@ class DepthwiseConv(GridMixer):
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
         assert self.kernel_init
-        channels, square = image.shape[-1], (self.side, self.side)
+        channels = image.shape[-1]
+        square = (self.side, self.side)
         return Conv((channels,), size=square, groups=channels, kernel_init=self.kernel_init, name="conv")(image)

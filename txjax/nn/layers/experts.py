@@ -214,7 +214,7 @@ class Experts(MLP):
                     self.experts, size, ("embed", "mlp"), self.use_bias, kernel_init=kernel_init, name=name
                 )(rows)
 
-            hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
+            hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter, context))
             axes = ("mlp", "embed")
             down = _Linears(
                 self.experts,

@@ -67,7 +67,7 @@ class MLP(nn.Module):
         """F for an input of this width."""
         return self.hidden or int(self.ratio * width)
 
-    def inner(self, enter: Callable[[str], jax.Array]) -> Float[Array, "... F"]:
+    def inner(self, enter: Callable[[str], jax.Array], context: TokenContext) -> Float[Array, "... F"]:
         """The hidden layer, from the input projections by name."""
         return ACTIVATIONS[self.activation](enter("up"))
 
@@ -81,7 +81,7 @@ class MLP(nn.Module):
         def enter(name: str) -> jax.Array:
             return checkpoint_name(Linear(inside, ("mlp",), **fields, name=name)(x), "hidden")
 
-        hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter))
+        hidden = nn.Dropout(self.dropout, deterministic=not context.train)(self.inner(enter, context))
         down = Linear(
             x.shape[-1:], ("embed",), in_axes=("mlp",), **fields, scale=self.kernel_init.residual_scale, name="down"
         )
@@ -103,5 +103,5 @@ class GatedMLP(MLP):
     def hidden_size(self, width: int) -> int:
         return self.hidden or -(-int(self.ratio * width) // self.multiple_of) * self.multiple_of
 
-    def inner(self, enter: Callable[[str], jax.Array]) -> Float[Array, "... F"]:
+    def inner(self, enter: Callable[[str], jax.Array], context: TokenContext) -> Float[Array, "... F"]:
         return ACTIVATIONS[self.activation](enter("gate")) * enter("up")

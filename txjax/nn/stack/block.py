@@ -79,7 +79,8 @@ class Block(nn.Module):
     def __call__(self, x: Stream, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> Stream:
         """The residual stream after this layer, same shape and dtype. `depth_fraction`: 0 first, 1 last layer."""
         assert self.norm and self.scaling and self.dropout is not None
-        factor, drop = self.scaling.branch(), nn.Dropout(self.dropout, deterministic=not context.train)
+        factor = self.scaling.branch()
+        drop = nn.Dropout(self.dropout, deterministic=not context.train)
         for name, (layer, inputs) in self.layers(context).items():
             norm = self.norm.clone(parent=self, name=f"norm_{name}")
             normalise = functools.partial(norm.normalise, train=context.train)

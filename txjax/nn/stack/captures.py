@@ -31,7 +31,8 @@ def layer_inputs() -> Iterator[None]:
     """
 
     def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
-        block, x = context.module, args[0] if args else None
+        block = context.module
+        x = args[0] if args else None
         captures = is_call_of(context, Block.__call__) and not block.is_initializing()
         if not captures or not isinstance(x, jax.Array):
             return call(*args, **options)
@@ -52,7 +53,8 @@ def attention_maps() -> Iterator[None]:
     """
 
     def intercept(call: Any, args: tuple, options: dict[str, Any], context: nn.module.InterceptorContext) -> Any:
-        module, output = context.module, call(*args, **options)
+        module = context.module
+        output = call(*args, **options)
         if module.is_initializing():
             return output
         if is_call_of(context, Attention.attend):

@@ -156,7 +156,8 @@ def shown_features(inputs: Mapping[str, np.ndarray]) -> Float[np.ndarray, "C T 1
     if "features" not in inputs:
         return None
     spectrogram = inputs["features"][0].T
-    low, high = float(spectrogram.min()), float(spectrogram.max())
+    low = float(spectrogram.min())
+    high = float(spectrogram.max())
     return ((spectrogram - low) / max(high - low, 1e-9))[..., None].astype(np.float32)
 
 

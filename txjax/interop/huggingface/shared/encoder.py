@@ -83,7 +83,8 @@ class Encoder(Family):
         second = self.rate_of_classes if "Classification" in options.values["architectures"][0] else ""
         width = options.size("hidden_size", 1)
         embed = options.size("embedding_size", width) if self.embed_in else width
-        hidden, activation = options.size("intermediate_size", 1), options.activation("hidden_act", "gelu")
+        hidden = options.size("intermediate_size", 1)
+        activation = options.activation("hidden_act", "gelu")
         return {
             "vocab": options.size("vocab_size", 1),
             "width": width,

@@ -61,7 +61,8 @@ def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
     """
     layer_rules = []
     for side, side_attentions in inside.items():
-        here, ours = f"model.{side}.layers.{{}}", f"{side}/layers/block"
+        here = f"model.{side}.layers.{{}}"
+        ours = f"{side}/layers/block"
         for name, attention in side_attentions.items():
             theirs = f"{here}.{_ATTENTIONS[name]}"
             layer_rules += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
@@ -81,9 +82,11 @@ def sizes(
       layers, heads, hidden, activation: the reference's defaults.
       encoder_layers: the same of the encoder. If None, `layers`.
     """
-    depth, count = options.size("decoder_layers", layers), options.size("decoder_attention_heads", heads)
+    depth = options.size("decoder_layers", layers)
+    count = options.size("decoder_attention_heads", heads)
     encoder_heads = options.size("encoder_attention_heads", heads)
-    inner, encoder_inner = options.size("decoder_ffn_dim", hidden), options.size("encoder_ffn_dim", hidden)
+    inner = options.size("decoder_ffn_dim", hidden)
+    encoder_inner = options.size("encoder_ffn_dim", hidden)
     mlp = MLP(
         hidden=inner,
         activation=options.activation("activation_function", activation),

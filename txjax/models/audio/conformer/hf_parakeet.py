@@ -61,12 +61,14 @@ class Parakeet(Family):
         encoder.require(subsampling_conv_kernel_size=3, subsampling_conv_stride=2)
         classes = options.size("vocab_size", 1025)
         options.require(pad_token_id=classes - 1)  # the blank
-        kernel, factor = encoder.size("conv_kernel_size", 9), encoder.size("subsampling_factor", 8)
+        kernel = encoder.size("conv_kernel_size", 9)
+        factor = encoder.size("subsampling_factor", 8)
         if kernel % 2 == 0:
             raise encoder.refuse("conv_kernel_size", "an odd number", kernel)
         if factor & (factor - 1) or factor == 1:
             raise encoder.refuse("subsampling_factor", "a power of two", factor)
-        activation, biases = encoder.activation("hidden_act", "silu"), encoder.get("attention_bias", True)
+        activation = encoder.activation("hidden_act", "silu")
+        biases = encoder.get("attention_bias", True)
         return Conformer(
             width=encoder.size("hidden_size", 1024),
             depth=encoder.size("num_hidden_layers", 24),
@@ -89,7 +91,9 @@ class Parakeet(Family):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        subsampling, conv, attention = model.subsampling, model.block.conv, only_attention(model)
+        subsampling = model.subsampling
+        conv = model.block.conv
+        attention = only_attention(model)
         encoder = {
             "model_type": "parakeet_encoder",
             "hidden_size": model.width,
@@ -127,7 +131,8 @@ class Parakeet(Family):
         return {f"encoder.layers.{i}.conv.norm.num_batches_tracked": np.zeros((), np.float32) for i in layers}
 
     def rules(self, model: Any) -> list[Rule]:
-        theirs, ours = "encoder.layers.{}", "layers/block"
+        theirs = "encoder.layers.{}"
+        ours = "layers/block"
         entries = [
             *linear("encoder.subsampling.linear", "stem/out"),
             *linear("encoder.subsampling.layers.0", "stem/conv_0", kernel()),

@@ -107,7 +107,8 @@ class Wav2Vec2Conformer(Family):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        stem, mixer = model.subsampling, only_attention(model)
+        stem = model.subsampling
+        mixer = only_attention(model)
         convolutions = {key: list(getattr(stem, field)) for key, (field, _) in _CONVOLUTIONS.items()}
         return {
             "architectures": list(self.architectures),
@@ -145,7 +146,8 @@ class Wav2Vec2Conformer(Family):
 
     def constants(self, model: Any) -> dict[str, np.ndarray]:
         """The numbers of batches seen, the convolution that is never called, and the frequencies of the rotation."""
-        conv, width = f"{_UNUSED}.conv", model.width
+        conv = f"{_UNUSED}.conv"
+        width = model.width
         constants = {
             f"{_ENCODER}.layers.{i}.conv_module.batch_norm.num_batches_tracked": np.zeros((), np.float32)
             for i in range(model.depth)
@@ -161,7 +163,9 @@ class Wav2Vec2Conformer(Family):
         return constants
 
     def rules(self, model: Any) -> list[Rule]:
-        stem, theirs, ours = "wav2vec2_conformer", f"{_ENCODER}.layers.{{}}", "layers/block"
+        stem = "wav2vec2_conformer"
+        theirs = f"{_ENCODER}.layers.{{}}"
+        ours = "layers/block"
         entries = [
             *norm(f"{stem}.feature_projection.layer_norm", "stem/norm_out"),
             *linear(f"{stem}.feature_projection.projection", "stem/out"),

@@ -34,8 +34,10 @@ class AudioSpectrogramTransformer(Family):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> SpectrogramTransformer:
         fields = patches.layer_fields(options)
-        bins, frames = options.size("num_mel_bins", 128), options.size("max_length", 1024)
-        stride, patch = options.size("frequency_stride", 10), fields["patch"]
+        bins = options.size("num_mel_bins", 128)
+        frames = options.size("max_length", 1024)
+        stride = options.size("frequency_stride", 10)
+        patch = fields["patch"]
         options.require(time_stride=stride)
         if min(bins, frames) < patch:
             raise options.refuse("patch_size", f"at most {min(bins, frames)}, the smaller side of the features", patch)

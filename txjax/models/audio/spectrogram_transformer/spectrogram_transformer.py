@@ -85,7 +85,8 @@ class SpectrogramTransformer(PatchEncoder, kw_only=True):
         """
         features, length = self.padded(features, features_length)
         if self.image_size and features.shape[:0:-1] != tuple(self.image_size):
-            expected, got = "the features' bins and frames, or ()", f"{features.shape[2]} x {features.shape[1]}"
+            expected = "the features' bins and frames, or ()"
+            got = f"{features.shape[2]} x {features.shape[1]}"
             raise UserError("config.model.image_size", expected, self.image_size, hint=got)
         image = features.swapaxes(1, 2)[..., None]
         segments = None if length is None else self.segments(length, self.grid(*image.shape[1:3]))

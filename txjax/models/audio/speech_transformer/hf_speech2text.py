@@ -34,7 +34,8 @@ class Speech2Text(SpeechFamily):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> SpeechTransformer:
         options.require(input_channels=1, tie_word_embeddings=True)
         sizes, encoder = self.sides(options, layers=6, heads=4, hidden=2048, activation="relu", encoder_layers=12)
-        rate, scaled = options.get("attention_dropout", 0.0), options.get("scale_embedding", True)
+        rate = options.get("attention_dropout", 0.0)
+        scaled = options.get("scale_embedding", True)
         padding = options.get("pad_token_id", 1)
         if padding < 0:
             raise options.refuse("pad_token_id", "at least 0", padding)

@@ -46,8 +46,10 @@ class Whisper(SpeechFamily):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> SpeechTransformer:
         options.require(tie_word_embeddings=True, scale_embedding=False)
         sizes, encoder = self.sides(options, layers=4, heads=6, hidden=1536, activation="gelu")
-        rate, width = options.get("attention_dropout", 0.0), options.size("d_model", 384)
-        tokens, bins = options.size("max_source_positions", 1500), options.size(_BINS, 80)
+        rate = options.get("attention_dropout", 0.0)
+        width = options.size("d_model", 384)
+        tokens = options.size("max_source_positions", 1500)
+        bins = options.size(_BINS, 80)
         front_end = front_ends.whisper(bins)
         encoder |= {
             "front_end": dataclasses.replace(front_end, extent=FixedSamples(2 * tokens * front_end.hop)),

@@ -59,7 +59,8 @@ class Albert(Encoder):
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.require(inner_group_num=1)
-        depth, groups = options.size("num_hidden_layers", 12), options.size("num_hidden_groups", 1)
+        depth = options.size("num_hidden_layers", 12)
+        groups = options.size("num_hidden_groups", 1)
         if depth % groups:
             raise options.refuse("num_hidden_groups", f"a divisor of num_hidden_layers = {depth}", groups)
         more = {"embed_width": options.size("embedding_size", 128), "stack": Stack(groups=groups)}
@@ -70,7 +71,8 @@ class Albert(Encoder):
         return super().model_config(model) | {self.rate_of_classes: model.dropout} | shared
 
     def layers(self, model: Model) -> list[Rule]:
-        theirs, ours = "albert.encoder.albert_layer_groups.{}.albert_layers.0", "layers/block"
+        theirs = "albert.encoder.albert_layer_groups.{}.albert_layers.0"
+        ours = "layers/block"
         names = {"query": "query", "key": "key", "value": "value", "out": "dense"}
         return [
             *projections(f"{theirs}.attention", f"{ours}/attention", names, only_attention(model)),

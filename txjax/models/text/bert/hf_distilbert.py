@@ -84,7 +84,8 @@ class DistilBert(Encoder):
         }
 
     def layers(self, model: Model) -> list[Rule]:
-        theirs, ours = "distilbert.transformer.layer.{}", "layers/block"
+        theirs = "distilbert.transformer.layer.{}"
+        ours = "layers/block"
         names = {"query": "q_lin", "key": "k_lin", "value": "v_lin", "out": "out_lin"}
         return [
             *projections(f"{theirs}.attention", f"{ours}/attention", names, only_attention(model)),

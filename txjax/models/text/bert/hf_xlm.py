@@ -82,7 +82,8 @@ class XLM(Encoder):
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.require(causal=False, is_encoder=True)
-        width, languages = options.size("emb_dim", 1), options.size("n_langs", 1)
+        width = options.size("emb_dim", 1)
+        languages = options.size("n_langs", 1)
         return {
             "vocab": options.size("vocab_size", 1),
             "width": width,

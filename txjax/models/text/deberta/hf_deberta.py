@@ -75,7 +75,8 @@ class _Deberta(Encoder):
         return [*self.types(model), rows, *normed]
 
     def layers(self, model: Any) -> list[Rule]:
-        theirs, ours = "deberta.encoder.layer.{}", "layers/block"
+        theirs = "deberta.encoder.layer.{}"
+        ours = "layers/block"
         attention = only_attention(model)
         assert isinstance(attention, DisentangledAttention)
         return [
@@ -131,7 +132,8 @@ class DebertaV2(_Deberta):
         return type(model) is Deberta and getattr(model.mixer, "biases", ()) != _V1_BIASES
 
     def positions(self, options: Options) -> RelativeEmbeddings:
-        buckets, norms = options.get("position_buckets", -1), options.get("norm_rel_ebd", "none")
+        buckets = options.get("position_buckets", -1)
+        norms = options.get("norm_rel_ebd", "none")
         if norms not in ("none", "layer_norm"):
             raise options.refuse("norm_rel_ebd", "none or layer_norm", norms)
         norm_table = LayerNorm(eps=options.get("layer_norm_eps", 1.0)) if norms == "layer_norm" else None
@@ -144,7 +146,8 @@ class DebertaV2(_Deberta):
         return DisentangledAttention(positions="content" if shared else "own", dropout=dropout)
 
     def model_config(self, model: Any) -> dict[str, Any]:
-        positions, attention = model.positions, only_attention(model)
+        positions = model.positions
+        attention = only_attention(model)
         return super().model_config(model) | {
             "position_buckets": getattr(positions, "buckets", None) or -1,
             "norm_rel_ebd": "layer_norm" if getattr(positions, "norm", None) else "none",

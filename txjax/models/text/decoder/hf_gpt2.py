@@ -66,7 +66,8 @@ class GPT2(DecoderFamily):
         }
 
     def rules(self, model: Decoder) -> list[Rule]:
-        here, ours = "transformer.h.{}", "layers/block"
+        here = "transformer.h.{}"
+        ours = "layers/block"
         projections = [f"{ours}/attention/{name}" for name in ("query", "key", "value")]
         return [
             Rule(self.table, ("embed/embedding",), SAME),

@@ -40,7 +40,8 @@ class Llama(DecoderFamily):
     ties = False
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
-        heads, width = options.size("num_attention_heads", 32), options.size("hidden_size", 4096)
+        heads = options.size("num_attention_heads", 32)
+        width = options.size("hidden_size", 4096)
         size = options.size("head_dim", width // heads)
         return llama(
             vocab=options.size("vocab_size", 32000),
@@ -84,7 +85,8 @@ class Llama(DecoderFamily):
         }
 
     def rules(self, model: Decoder) -> list[Rule]:
-        here, ours = "model.layers.{}", "layers/block"
+        here = "model.layers.{}"
+        ours = "layers/block"
         names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "o_proj"}
         mlp = [
             rule
@@ -108,7 +110,8 @@ def _rotary(options: Options) -> Rotary:
     keys = [key for key in ("rope_parameters", "rope_scaling") if options.values.get(key)]
     for key in keys:
         values: dict[str, Any] = options.get(key, {})
-        kind, part = values.get("rope_type", values.get("type", "default")), values.get("partial_rotary_factor", 1.0)
+        kind = values.get("rope_type", values.get("type", "default"))
+        part = values.get("partial_rotary_factor", 1.0)
         if kind not in ("default", *_SCALINGS) or part != 1.0:
             expected = f"rotary angles of all channels, with rope_type default or {' or '.join(_SCALINGS)}"
             raise options.refuse(key, expected, values)

@@ -67,7 +67,8 @@ class Qwen3(Llama):
         return config | {"architectures": [self.architectures[0]], "use_sliding_window": False}
 
     def rules(self, model: Decoder) -> list[Rule]:
-        here, ours = "model.layers.{}.self_attn", "layers/block/attention"
+        here = "model.layers.{}.self_attn"
+        ours = "layers/block/attention"
         names = {"q_norm": "norm_query", "k_norm": "norm_key"}
         norms = [norm(f"{here}.{theirs}", f"{ours}/{name}", bias=False) for theirs, name in names.items()]
         return super().rules(model) + sum(norms, [])

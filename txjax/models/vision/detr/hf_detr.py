@@ -35,7 +35,8 @@ from txjax.types import PyTree, UserError
 _BACKBONE = "model.backbone.conv_encoder.model"
 _POSITIONS = {"sine": SineMap, "learned": LearnedMap}
 _PLACES = 50  # rows and columns of learned positions; config.json has no key for it
-_COUNT, _STAGES = [3, 4, 6, 3], 4
+_COUNT = [3, 4, 6, 3]
+_STAGES = 4
 _TIMM = {"resnet50": _COUNT, "resnet101": [3, 4, 23, 3]}  # names of another library's networks: their depths
 _CENTRES = (1, 0, 3, 2)  # column, row, width, height of a box there, of row, column, height, width here
 
@@ -77,10 +78,8 @@ class DETR(Family):
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         if isinstance(model.map_positions, LearnedMap) and model.map_positions.most != _PLACES:
             raise UserError("config.model.map_positions.most", f"{_PLACES} in a file of DETR", model.map_positions.most)
-        last, backbone = (
-            len(model.backbone.stages),
-            entries(model.backbone, flat["backbone/downsample_0/conv_stem/kernel"]),
-        )
+        last = len(model.backbone.stages)
+        backbone = entries(model.backbone, flat["backbone/downsample_0/conv_stem/kernel"])
         return {
             "architectures": ["DetrForObjectDetection"],
             "use_timm_backbone": False,
@@ -102,7 +101,8 @@ class DETR(Family):
             rf"{_BACKBONE}\.bn1\.": f"{_BACKBONE}.embedder.embedder.normalization.",
         }
         for stage in range(_STAGES):
-            theirs, ours = rf"{_BACKBONE}\.layer{stage + 1}\.(\d+)", rf"{_BACKBONE}.encoder.stages.{stage}.layers.\1"
+            theirs = rf"{_BACKBONE}\.layer{stage + 1}\.(\d+)"
+            ours = rf"{_BACKBONE}.encoder.stages.{stage}.layers.\1"
             for number in range(3):
                 renamed[rf"{theirs}\.conv{number + 1}\."] = f"{ours}.layer.{number}.convolution."
                 renamed[rf"{theirs}\.bn{number + 1}\."] = f"{ours}.layer.{number}.normalization."

@@ -19,7 +19,8 @@ from txjax.models.vision.efficient_net.inverted_residuals import InvertedResidua
 from txjax.nn import BatchNorm, MeanTokens
 from txjax.types import UserError
 
-_STEM, _TOP = 32, 1280  # the channels there, before they are scaled
+_STEM = 32  # the channels of the stem, before they are scaled
+_TOP = 1280  # those before the head
 # One number a stage each, with the defaults of the reference.
 _LISTS = {
     "in_channels": [32, 16, 24, 40, 80, 112, 192],

@@ -116,7 +116,8 @@ class InvertedStem(InvertedDownsampling):
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         assert self.in_axis and self.norm and self.unit and self.kernel_init
-        image, strides = padded_image(x, grid, 1), (self.conv_stride,) * 2
+        image = padded_image(x, grid, 1)
+        strides = (self.conv_stride,) * 2
         zeros = same_zeros(self.sides or image.shape[1:3], 3, self.conv_stride)
         check_sides(image, 3, zeros)
         fields: dict[str, Any] = {"kernel_init": self.kernel_init, "use_bias": False}

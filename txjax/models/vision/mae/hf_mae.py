@@ -41,13 +41,17 @@ class MAE(Family):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Any:
         fields = patches.fields(options)
-        width, image, patch = fields["width"], fields["image_size"], fields["patch"]
-        activation, hidden = options.activation("hidden_act", "gelu"), options.size("intermediate_size", 3072)
+        width = fields["width"]
+        image = fields["image_size"]
+        patch = fields["patch"]
+        activation = options.activation("hidden_act", "gelu")
+        hidden = options.size("intermediate_size", 3072)
         if options.values["architectures"] == ["ViTMAEModel"]:
             positions = patches.positions(tensors, {patches.TABLE: width}, image, patch)
             mlp = MLP(hidden=hidden, activation=activation)
             return ViT(**fields, positions=positions, mlp=mlp)
-        narrow, inner = options.size("decoder_hidden_size", 512), options.size("decoder_intermediate_size", 2048)
+        narrow = options.size("decoder_hidden_size", 512)
+        inner = options.size("decoder_intermediate_size", 2048)
         mlp = MLP(hidden=hidden, activation=activation)
         if inner != hidden:
             mlp = MLP(ratio=hidden / width, activation=activation)
@@ -101,7 +105,8 @@ class MAE(Family):
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """Hides the patches with the largest `noise` [B N]; `mask_ratio` (0.75) and `norm_pix_loss` are settings."""
         image, noise = select_inputs(inputs, {"pixel_values": "image", "noise": "noise"}, required=2).values()
-        image, (keep, hidden) = patches.pixels(image), patches.hide(noise, inputs.get("mask_ratio", 0.75))
+        image = patches.pixels(image)
+        (keep, hidden) = patches.hide(noise, inputs.get("mask_ratio", 0.75))
         output, intermediates = apply_with_intermediates(model, variables, ("norm_final",), image, keep)
         outputs = {"last_hidden_state": intermediates["norm_final"], **hidden}
         if isinstance(model, ViT):

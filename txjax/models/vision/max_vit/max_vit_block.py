@@ -46,7 +46,8 @@ class MaxViTBlock(PreNorm):
     ) -> Float[Array, "B L D"]:
         if self.conv is not None:
             assert context.grid is not None
-            conv, grid = self.conv, context.grid._replace(prefix=0)
+            conv = self.conv
+            grid = context.grid._replace(prefix=0)
             x = on_patches(
                 lambda patches: conv(patches, grid, context.train, depth_fraction)[0], x, context.mask.prefix
             )

@@ -72,7 +72,8 @@ class MergedKernel(LargeKernel):
     @nn.compact
     def __call__(self, image: Float[Array, "B R C F"], train: bool) -> Float[Array, "B R C F"]:
         assert self.side
-        channels, square = image.shape[-1], (self.side, self.side)
+        channels = image.shape[-1]
+        square = (self.side, self.side)
         return Conv((channels,), size=square, groups=channels, **self.kernel_fields(), name="conv")(image)
 
 
@@ -94,7 +95,8 @@ class LargeKernelMixer(GridMixer):
     @nn.nowrap
     def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
         assert self.kernel_init
-        width, hidden = image.shape[-1], int(self.ratio * image.shape[-1])
+        width = image.shape[-1]
+        hidden = int(self.ratio * image.shape[-1])
         fields: dict[str, Any] = {"side": 1, "norm": self.norm, "kernel_init": self.kernel_init}
         enter = NormedConv(hidden, ("mlp",), "embed", activation="relu", **fields, name="in")
         leave = NormedConv(width, ("embed",), "mlp", scale=self.kernel_init.residual_scale, **fields, name="out")

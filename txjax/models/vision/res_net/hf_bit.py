@@ -41,7 +41,8 @@ class BiT(Stages):
         widths = numbers(options, "hidden_sizes", [256, 512, 1024, 2048])
         if any(width % _MULTIPLE for width in widths):
             raise options.refuse("hidden_sizes", f"multiples of {_MULTIPLE}", widths)
-        before, most = 2 ** len(widths), options.size("output_stride", 32)  # strides of all stages but the last
+        before = 2 ** len(widths)  # the stride of all stages but the last
+        most = options.size("output_stride", 32)
         if len(widths) > 1 and before >= most:
             raise options.refuse("output_stride", f"more than {before}", most)
         return Model(

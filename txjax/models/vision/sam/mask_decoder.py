@@ -102,7 +102,8 @@ class MaskDecoder(SubTransformer, kw_only=True):
         memory = Memory(added=positions)
         inputs = StackInputs(numbers, numbers, Mask.within(segments), train, memory, added=tokens)
         streams = tokens, image.reshape(batch, rows * columns, width)
-        positions_of_tokens, (tokens, patches) = tokens, self.layers(streams, inputs)
+        positions_of_tokens = tokens
+        (tokens, patches) = self.layers(streams, inputs)
         context = reading(LayerContext(memory=memory, train=train, added=positions_of_tokens), patches)
         tokens = self.reader().clone(parent=self, name="final", _deep_clone=True)(tokens, context)
 
@@ -122,7 +123,8 @@ class MaskDecoder(SubTransformer, kw_only=True):
     def blocks(self) -> Block | tuple[Block, ...]:
         """All layers, which are of two kinds: the first one's tokens have no residual."""
         tokens = self.half()
-        image, fields = self.reader(), {name: getattr(tokens, name) for name in SHARED}
+        image = self.reader()
+        fields = {name: getattr(tokens, name) for name in SHARED}
         first = TwoWay(tokens=FirstTokens(**fields), image=image)
         return (first, *(TwoWay(tokens=tokens, image=image) for _ in range(self.depth - 1)))
 

@@ -35,7 +35,9 @@ class ViT(Family):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         fields = patches.fields(options)
-        width, image, patch = fields["width"], fields["image_size"], fields["patch"]
+        width = fields["width"]
+        image = fields["image_size"]
+        patch = fields["patch"]
         head: Head | None = None
         if options.values["architectures"] == ["ViTForImageClassification"]:
             classes = tensors["classifier.weight"].shape[0] if "classifier.weight" in tensors else 1
