@@ -57,7 +57,8 @@ class SpokenPrompts(Prompts):
 
     def _read(self, path: str, field: str) -> np.ndarray:
         """The samples of a file. Raises UserError if it can't be read or is too long."""
-        rate, most = self.utterances.rate, self.utterances.samples
+        rate = self.utterances.rate
+        most = self.utterances.samples
         if not Path(path).is_file():
             raise UserError(field, "a WAV or FLAC file", path)
         try:

@@ -46,7 +46,7 @@ def with_front_end(model: Any, front_end: LogMel) -> Any:
     """The model with this front end, in its encoder if that has it; a model of another modality as it is."""
     if hasattr(model, "front_end"):
         return model.clone(front_end=front_end)
-    encoder = getattr(model, "encoder", None)
+    encoder: Any = getattr(model, "encoder", None)
     return model.clone(encoder=encoder.clone(front_end=front_end)) if hasattr(encoder, "front_end") else model
 
 
