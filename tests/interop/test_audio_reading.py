@@ -5,7 +5,14 @@ import json
 
 import pytest
 
-from txjax.interop.huggingface.audio_reading import extractor_entries, read_front_end
+from txjax.interop.huggingface.audio_reading import (
+    extractor_entries,
+    front_end_of,
+    read_front_end,
+    with_front_end,
+)
+from txjax.models.audio.speech_transformer import whisper
+from txjax.models.text.decoder import Decoder
 from txjax.nn.audio import front_ends
 from txjax.nn.audio.feature_norms import FeatureNorm
 from txjax.nn.audio.log_mel import LogMel
@@ -46,6 +53,14 @@ def test_what_is_written_is_read(front_end, tmp_path):
 def test_a_front_end_that_no_extractor_has_is_a_warning(caplog):
     assert extractor_entries(LogMel(rate=8000, window=200, hop=80, fft=256, mels=40)) == {}
     assert "no preprocessor_config.json: no feature extractor of Hugging Face's is equal to" in caplog.text
+
+
+def test_a_decoder_of_speech_has_it_in_its_encoder():
+    model = whisper(vocab=5, width=4, depth=1, heads=2)
+    changed = with_front_end(model, front_ends.whisper(mels=128))
+    assert front_end_of(model) == front_ends.whisper() and front_end_of(changed) == front_ends.whisper(mels=128)
+    decoder = Decoder(vocab=5, width=4, depth=1, heads=2)
+    assert front_end_of(decoder) is None and with_front_end(decoder, front_ends.whisper()) is decoder
 
 
 def test_other_modalities_have_none(tmp_path, caplog):

@@ -12,7 +12,7 @@ from txjax.types import UserError
 
 if TYPE_CHECKING:
     from txjax.data import Tokenizer
-    from txjax.decoding import Beam, Sampling
+    from txjax.decoding import Beam, Prompts, Sampling
 
 # The fields of `Sampling` that are flags.
 DRAWING = {
@@ -28,6 +28,7 @@ def add_generation_flags(parser: argparse.ArgumentParser) -> None:
     """Adds them."""
     parser.add_argument("--prompt", help="the text to continue (default a line feed), or the source")
     parser.add_argument("--prompts", type=Path, metavar="FILE", help="every line of a file is a prompt, in one batch")
+    parser.add_argument("--audio", metavar="FILE[,FILE]", help="recordings (WAV, FLAC), for a run that reads audio")
     parser.add_argument("--length", type=int, default=256, help="tokens to write, at most")
     parser.add_argument("--samples", type=int, default=1, help="how many texts of a prompt; with --beam, the best")
     for name, (kind, meaning) in DRAWING.items():
@@ -73,14 +74,23 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
     return search
 
 
-def prompts_of(flags: argparse.Namespace, default: str) -> list[str]:
-    """The prompts that the flags name: one, or the lines of a file that are not empty.
+def prompts_of(flags: argparse.Namespace, form: Prompts) -> list[str]:
+    """The prompts that the flags name: one, the lines of a file that are not empty, or the paths of recordings.
 
     Raises:
-      UserError: both are given, there is no such file, or its text is not in UTF-8.
+      UserError: flags for another kind of run, several of them, no such file, or one whose text is not in UTF-8.
     """
+    if form.flag == "--audio":
+        for name in ("prompt", "prompts"):
+            if (value := getattr(flags, name)) is not None:
+                raise UserError(f"--{name}", "--audio=FILE, since the run reads audio", str(value))
+        if not flags.audio:
+            raise UserError("--audio", "WAV or FLAC files, since the run reads audio", flags.audio)
+        return [path for path in flags.audio.split(",") if path]
+    if flags.audio is not None:
+        raise UserError("--audio", "--prompt=TEXT, since the run reads texts alone", flags.audio)
     if flags.prompts is None:
-        return [default if flags.prompt is None else argument_text(flags.prompt, "--prompt")]
+        return [form.default if flags.prompt is None else argument_text(flags.prompt, "--prompt")]
     if flags.prompt is not None:
         raise UserError("--prompts", "no --prompt too", flags.prompt)
     lines = read_lines(flags.prompts) if flags.prompts.is_file() else []

@@ -1,4 +1,4 @@
-"""txjax generate: text from a trained decoder or encoder-decoder, sampled or by beam search, from its workdir alone."""
+"""txjax generate: text from a trained decoder or encoder-decoder, of audio too, sampled or by beam search."""
 
 import functools
 import json
@@ -26,13 +26,15 @@ def run(argv: list[str]) -> int:
 
     from txjax import backend
     from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
+    from txjax.objectives import model_inputs
 
     search = search_of(flags)
     experiment = read(flags)
     form = prompts_for(experiment.data, "--workdir")
-    prompts = prompts_of(flags, form.default)
+    prompts = prompts_of(flags, form)
     copies = 1 if isinstance(search, Beam) else flags.samples
-    inputs = {name: np.repeat(x, copies, axis=0) for name, x in form.inputs(prompts, "--prompt").items()}
+    batch = {name: np.repeat(x, copies, axis=0) for name, x in form.inputs(prompts, form.flag).items()}
+    inputs = model_inputs(experiment.model, batch)
     search.end = form.end if flags.end is None else tuple(token(form.tokenizer, name) for name in flags.end)
 
     def text(prompt: str, row: Any) -> str:

@@ -70,6 +70,13 @@ MODALITIES: dict[str, tuple[str, ...]] = {
     "features": ("features_length",),
 }
 
+# What a text is written from: the modalities but the text itself, and the waveforms that features are made of.
+SOURCES = (
+    *(key for name, others in MODALITIES.items() if name != "tokens" for key in (name, *others)),
+    "audio",
+    "audio_length",
+)
+
 
 def read_modalities(call: Callable[..., Any] | None, batch: Mapping[str, Any]) -> dict[str, Any]:
     """What a model reads of a batch: the modalities that its call has arguments for, each with its further keys.

@@ -10,9 +10,11 @@ from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empt
 from txjax.decoding.ngram import Ngram
 from txjax.decoding.normalized_beam import NormalizedBeam
 from txjax.decoding.parallel_decoding import ParallelDecoding
-from txjax.decoding.prompts import Beginnings, Prompts, Sources, pad_prompts, prompts_for, until
+from txjax.decoding.prompt_forms import prompts_for
+from txjax.decoding.prompts import Beginnings, Prompts, Sources, pad_prompts, until
 from txjax.decoding.rescoring import language_log_probs, rescore
 from txjax.decoding.sampling import Sampling, stream
+from txjax.decoding.spoken_prompts import SpokenPrompts
 from txjax.decoding.text_search import Search
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Sampling",
     "Search",
     "Sources",
+    "SpokenPrompts",
     "align",
     "empty_cache",
     "generator_for",

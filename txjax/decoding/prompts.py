@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int
 
-from txjax.data import Completions, Dataset, Pairs, Tokenizer, TokenizerFolder
-from txjax.data.text.text_windows import Text
+from txjax.data import Pairs, Tokenizer
 from txjax.decoding.generator import Inputs
 from txjax.types import UserError
 
@@ -33,10 +32,11 @@ class Prompts(abc.ABC):
     end: tuple[int, ...] = ()
 
     default: ClassVar[str] = ""  # the prompt, if none is given
+    flag: ClassVar[str] = "--prompt"  # of `txjax generate`, which has the prompts
 
     @abc.abstractmethod
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
-        """The inputs of the first call, a row for each prompt.
+        """The inputs of the first call, a row for each prompt, as keys of a batch (`objectives.model_inputs`).
 
         Args:
           field: the field or flag that has the prompts, for messages.
@@ -89,6 +89,11 @@ class Sources(Prompts):
     pairs: Pairs
     template: str | None = None
 
+    @property
+    def start(self) -> int:
+        """The token that begins a target."""
+        return self.tokenizer.special(self.pairs.start)
+
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
         pairs = self.pairs
         tokenizer, _ = self.pairs.tokenizers()
@@ -104,7 +109,7 @@ class Sources(Prompts):
             log.warning("%s: %d of %d sources lose their last tokens: %s are read", field, long, len(ids), limit)
         end = tokenizer.special(pairs.end)
         source, segments = _fill_rows([np.append(tokens[:most], end) for tokens in ids], [0] * len(ids))
-        start = np.full((len(ids), 1), self.tokenizer.special(pairs.start), np.int32)
+        start = np.full((len(ids), 1), self.start, np.int32)
         inputs: Inputs = {"tokens": start, "source_tokens": source}
         return inputs if segments.all() else {**inputs, "source_segments": segments}
 
@@ -112,52 +117,13 @@ class Sources(Prompts):
         """The source text of a prompt."""
         if self.template is None:
             return prompt
-        return self.template.format(**{name: prompt for name, _ in _features(self.template)})
+        return self.template.format(**{name: prompt for name, _ in template_features(self.template)})
 
     def text_before(self, prompt: str) -> str:
         return prompt + "\n"
 
     def text(self, prompt: str, ids: Ids) -> str:
         return self.tokenizer.decode(ids)
-
-
-def prompts_for(data: Dataset, field: str) -> Prompts:
-    """How a model that is trained on `data` gets its prompts.
-
-    A prompt of an encoder-decoder is put into the format string of the sources if that has one feature, a text or a
-    class. With several features, and in a mixture of different format strings, it is the whole source.
-
-    Args:
-      field: the field or flag that names the data, for messages.
-
-    Raises:
-      UserError: the data are no text whose next tokens are predicted.
-    """
-    spec = data.spec()
-    parts = list(getattr(data, "parts", {}).values()) or [data]
-    pairs = [part for part in parts if isinstance(part, Pairs)]
-    if "source_tokens" in spec and len(pairs) == len(parts):
-        templates = {part.source for part in pairs}
-        features = set().union(*map(_features, templates))
-        one = len(templates) == len(features) == 1 and not any(form for _, form in features)
-        first = pairs[0]
-        template = first.source if one else None
-        return Sources(first.tokenizer, (first.tokenizer.special(first.end),), pairs=first, template=template)
-    tokenizer = getattr(data, "tokenizer", None)
-    if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
-        expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
-        raise UserError(field, expected, type(data).__name__)
-    ends = {ends_of(part, tokenizer) for part in parts} - {()}
-    return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else ())
-
-
-def ends_of(data: Dataset, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The tokens that end texts of a decoder's data: their own, and for windows those of the tokenizer's files."""
-    if isinstance(data, Completions):
-        return data.ends()
-    marks = data.marks()[1] if isinstance(data, Text) else ()
-    named = tokenizer.roles().eos if isinstance(tokenizer, TokenizerFolder) else ()
-    return tuple(dict.fromkeys((*marks, *named)))
 
 
 def pad_prompts(prompts: Sequence[Ids]) -> Inputs:
@@ -198,6 +164,6 @@ def _fill_rows(rows: Sequence[Ids], begins: Sequence[int]) -> tuple[Int[np.ndarr
     return tokens, segments
 
 
-def _features(template: str) -> set[tuple[str, str]]:
+def template_features(template: str) -> set[tuple[str, str]]:
     """The features that a format string names, each with its format."""
     return {(name, form or "") for _, name, form, _ in string.Formatter().parse(template) if name is not None}

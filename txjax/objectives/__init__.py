@@ -1,6 +1,14 @@
 """Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
-from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, model_inputs, select_keys
+from txjax.objectives.base import (
+    Objective,
+    apply_model,
+    example_keys,
+    missing_keys,
+    model_inputs,
+    select_keys,
+    source_inputs,
+)
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.ctc import CTC, ctc_loss
 from txjax.objectives.data_checks import check_vocab, languages_of
@@ -55,6 +63,7 @@ __all__ = [
     "example_keys",
     "model_inputs",
     "select_keys",
+    "source_inputs",
     "apply_model",
     "check_vocab",
     "languages_of",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax.data import Dataset
-from txjax.data.keys import MODALITIES, read_modalities
+from txjax.data.keys import MODALITIES, SOURCES, read_modalities
 from txjax.nn import AUX_COLLECTIONS
 from txjax.objectives.data_checks import check_vocab
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths
@@ -216,11 +216,16 @@ def _by_name(sown: PyTree) -> dict[str, jax.Array]:
     return {name: jnp.concatenate(parts) for name, parts in parts_by_name.items()}
 
 
-def model_inputs(model: Any, batch: Batch) -> dict[str, Any]:
+def model_inputs(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
     """What a model reads of a batch: what it says, or the modalities among its call's arguments."""
     if callable(reads := getattr(model, "inputs", None)):
         return reads(batch)  # type: ignore[no-any-return]
     return read_modalities(type(model).__call__ if callable(model) else None, batch)
+
+
+def source_inputs(model: Any, batch: Batch) -> dict[str, Any]:
+    """What a model reads of a batch besides the text that it writes: the source of an encoder-decoder."""
+    return model_inputs(model, select_keys(batch, *SOURCES))
 
 
 def select_keys(batch: Batch, *names: str) -> dict[str, jax.Array]:

@@ -116,6 +116,11 @@ class UtteranceSource(AudioSource):
         """The normalised transcripts of an epoch, without reading a recording."""
         return (self.text(self.plan(index, example_rng(0, 0, index))) for index in range(len(self)))
 
+    def texts(self, indices: np.ndarray) -> list[tuple[str, str]]:
+        """Where the first recording of some examples of an evaluation is, and their whole transcripts."""
+        plans = [self.plan(int(index), example_rng(0, 0, int(index))) for index in indices]
+        return [(self._recordings.place(plan.numbers[0]), self.text(plan)) for plan in plans]
+
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         plan = self.plan(index, rng)
         samples = self.waveform(plan)

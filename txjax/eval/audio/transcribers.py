@@ -10,9 +10,8 @@ from jaxtyping import Array, Int
 
 from txjax.data import Dataset
 from txjax.decoding import CTCSearch, Ngram, Search, generator_for
-from txjax.decoding.generator import TEXT
 from txjax.eval.evaluator import Context, outline
-from txjax.objectives import model_inputs
+from txjax.objectives import source_inputs
 from txjax.sharding import constrain
 from txjax.types import Batch, PyTree, UserError
 
@@ -48,9 +47,8 @@ def decoder_transcriber(context: Context, search: Search, data: Any) -> Transcri
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, _ = state
-        others = {key: x for key, x in model_inputs(model, batch).items() if key not in TEXT}
         prompts = constrain(jnp.full((len(batch["id"]), 1), first, jnp.int32), "batch", "length")
-        inputs = {"tokens": prompts, **others}
+        inputs = {"tokens": prompts, **source_inputs(model, batch)}
         generator = generator_for(model, variables, inputs, data.length)
         key = jax.random.fold_in(jax.random.key(context.seed), batch["id"][0])
         tokens = search(generator, variables, inputs, data.length - 1, key)

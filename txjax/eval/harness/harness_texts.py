@@ -213,6 +213,8 @@ def texts_of(data: Dataset, model: Any, field: str, window: int | None = None) -
             source_window=window or spec["source_tokens"].shape[0],
             start=tokenizer.special(pairs.start),
         )
+    if not isinstance(form, Beginnings):
+        raise UserError(f"{field}.data", "texts alone, for a model that reads no audio", type(data).__name__)
     roles = form.tokenizer.roles()
     start = first_of(form.tokenizer, f"{field}.data") if roles.beginning is None else roles.beginning
     end = form.end or roles.eos

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset, PromptedChoices, Source
+from txjax.data.keys import SOURCES
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
 from txjax.eval.text.answer_rules import AnswerRule, Likeliest, Likelihoods
 from txjax.eval.text.shot_curve import shot_curve
@@ -52,7 +53,10 @@ class Prompted(Evaluator):
                 raise UserError(f"eval.{name}", "one or more numbers of at least 0, each once", numbers)
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
-        sources = "source_tokens" in inspect.signature(type(model).__call__).parameters
+        reads = {*SOURCES} & {*inspect.signature(type(model).__call__).parameters}
+        if others := sorted(reads - {"source_tokens", "source_segments", "source_positions"}):
+            raise UserError("config.model", f"a model of texts alone, which reads no {others[0]}", type(model).__name__)
+        sources = bool(reads)
         if sources != ("source_tokens" in data.spec()):
             expected = "PromptedPairs, whose prompts are sources" if sources else "PromptedChoices, without sources"
             raise UserError("eval.data", f"{expected}, for {type(model).__name__}", type(data).__name__)

@@ -8,9 +8,10 @@ import numpy as np
 
 from txjax import backend
 from txjax.data import Dataset
+from txjax.data.keys import SOURCES
 from txjax.decoding import Inputs, Sampling, Search, generator_for, prompts_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
-from txjax.objectives import Objective
+from txjax.objectives import Objective, model_inputs
 from txjax.types import PyTree, UserError, config_field
 
 
@@ -24,7 +25,7 @@ class Samples(Evaluator):
     Scores: none.
 
     Attributes:
-      prompts: the texts that are continued, or an encoder-decoder's sources.
+      prompts: the texts that are continued, or an encoder-decoder's sources: texts, or paths of recordings.
       texts: the number of texts per prompt; equal ones if the search draws nothing.
       length: the number of tokens to generate, at most.
       search: how tokens are chosen: `Sampling`, `Beam`. If its `end` is (), texts end where `data` and their
@@ -43,10 +44,10 @@ class Samples(Evaluator):
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
         prompts = prompts_for(self.data, "eval.data")
-        if "source_tokens" in {*train.spec()} ^ {*self.data.spec()}:
-            expected = (
-                "sources, as in config.data" if "source_tokens" in train.spec() else "no sources, as in config.data"
-            )
+        of_training, of_samples = ({*data.spec()} & {*SOURCES} for data in (train, self.data))
+        if of_training != of_samples:
+            names = ", ".join(sorted(of_training)) or "no sources"
+            expected = f"{names}, as in config.data"
             raise UserError("eval.data", expected, type(self.data).__name__)
         self.search.check("eval.search", prompts.tokenizer.vocab())
 
@@ -56,7 +57,7 @@ class Samples(Evaluator):
         search = dataclasses.replace(self.search, end=self.search.end or form.end)
         (window,) = self.data.spec()["tokens"].shape
         where = f"config.evals.{context.name}.prompts"
-        batches = [dict(form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
+        batches = [model_inputs(model, form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
 
         def write(variables: PyTree, prompt: tuple[Inputs, jax.Array]) -> jax.Array:
             inputs, number = prompt

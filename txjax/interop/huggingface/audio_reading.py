@@ -37,6 +37,19 @@ class Extractor(NamedTuple):
     required: Mapping[str, Any]
 
 
+def front_end_of(model: Any) -> Any:
+    """The front end of a model of audio or of its encoder; None if it has none."""
+    return getattr(model if hasattr(model, "front_end") else getattr(model, "encoder", None), "front_end", None)
+
+
+def with_front_end(model: Any, front_end: LogMel) -> Any:
+    """The model with this front end, in its encoder if that has it; a model of another modality as it is."""
+    if hasattr(model, "front_end"):
+        return model.clone(front_end=front_end)
+    encoder: Any = getattr(model, "encoder", None)
+    return model.clone(encoder=encoder.clone(front_end=front_end)) if hasattr(encoder, "front_end") else model
+
+
 def read_front_end(folder: Path) -> LogMel | None:
     """The front end of a folder's preprocessor_config.json; None without one, or with one of another modality.
 

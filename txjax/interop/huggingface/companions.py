@@ -19,7 +19,7 @@ from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
-from txjax.interop.huggingface.audio_reading import extractor_entries
+from txjax.interop.huggingface.audio_reading import extractor_entries, front_end_of
 from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
@@ -84,7 +84,7 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
         _merge(to / GENERATION, _end_entries(_read(to / GENERATION), _end(data)))
     if isinstance(data, Images):
         _merge(to / PREPROCESSOR, _pixel_entries(data, _read(to / PREPROCESSOR)))
-    if (front_end := getattr(getattr(experiment, "model", experiment), "front_end", None)) is not None:
+    if (front_end := front_end_of(getattr(experiment, "model", experiment))) is not None:
         _merge(to / PREPROCESSOR, extractor_entries(front_end))
 
 

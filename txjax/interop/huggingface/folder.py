@@ -15,7 +15,7 @@ from flax.core import meta
 
 from txjax import tree
 from txjax.interop.huggingface import rules, weights
-from txjax.interop.huggingface.audio_reading import read_front_end
+from txjax.interop.huggingface.audio_reading import read_front_end, with_front_end
 from txjax.interop.huggingface.catalog import class_of, family_of
 from txjax.interop.huggingface.config_keys import in_keys
 from txjax.interop.huggingface.family import Family, arrays
@@ -40,8 +40,8 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
         tensors that are missing, unknown or of another shape.
     """
     model, variables = model_of(Options.read(Path(directory)), weights.read(Path(directory)))
-    if hasattr(model, "front_end") and (front_end := read_front_end(Path(directory))) is not None:
-        model = model.clone(front_end=front_end)
+    if (front_end := read_front_end(Path(directory))) is not None:
+        model = with_front_end(model, front_end)
     return model, variables
 
 

@@ -12,10 +12,9 @@ from jaxtyping import Float, Int
 
 from txjax import backend
 from txjax.data import Dataset, Limits, Tokenizer, eval_batches
-from txjax.decoding import Sampling, generator_for, prompts_for, until
-from txjax.decoding.prompts import Sources
+from txjax.decoding import Beginnings, Sampling, generator_for, prompts_for, until
 from txjax.experiment import Experiment
-from txjax.objectives import MultiTask, Objective
+from txjax.objectives import MultiTask, Objective, model_inputs
 from txjax.report.inspection.attention_summary import SEGMENTS, TEXTS
 from txjax.terminal_escape import visible
 from txjax.tree import walk
@@ -112,8 +111,9 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
             raise UserError("--input", "a run on texts", type(data).__name__)
         if "source_tokens" in data.spec() or "targets" in data.spec():
             form = prompts_for(data, "--input")
-            inputs = {name: np.asarray(x) for name, x in form.inputs([text], "--input").items()}
-            if isinstance(form, Sources):
+            arguments = model_inputs(model, form.inputs([text], "--input"))
+            inputs = {name: np.asarray(x) for name, x in arguments.items()}
+            if not isinstance(form, Beginnings):
                 inputs["tokens"] = _translate(model, variables, inputs, data, form.end)
         else:
             ids = tokenizer.frame(1).row(tokenizer.parse_batch([text])).ids[None]

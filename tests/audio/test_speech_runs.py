@@ -1,0 +1,130 @@
+"""A run of a Speech-Transformer on a folder of recordings: trained, evaluated, and its texts generated."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from txjax.__main__ import main
+from txjax.checkpoint import Checkpoints
+from txjax.data import Characters, Utterances
+from txjax.decoding import Sampling
+from txjax.eval import ErrorRates, GeneratedTexts, Samples
+from txjax.experiment import Experiment
+from txjax.log import read_metrics
+from txjax.models.audio.speech_transformer import speech2text
+from txjax.models.text.decoder import Decoder
+from txjax.nn.audio.log_mel import LogMel
+from txjax.nn.audio.sequence_subsampling import GatedSubsampling
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Constant
+from txjax.train.check import check
+from txjax.train.trainer import train
+from txjax.types import UserError
+
+from helpers.audio_set import WORDS, file, noise, write_folder
+
+pytestmark = pytest.mark.claim(
+    "Generation", "`txjax generate --audio` and evaluations write what a Speech-Transformer hears; errors"
+)
+
+TOKENIZER = Characters("efhinorstuvwx", specials=("</s>",))
+GREEDY = Sampling(temperature=0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Utterances:
+    """Six recordings of noise, with the words of small numbers."""
+    folder = tmp_path_factory.mktemp("recordings")
+    files = {f"{n}.wav": file(noise(1200 + 100 * n, seed=n)) for n in range(6)}
+    rows = [{"audio": name, "text": WORDS[n]} for n, name in enumerate(files)]
+    data_dir = write_folder(folder, files, {"train": rows})
+    fields: dict[str, Any] = dict(rate=8000, samples=1800, length=8, tokenizer=TOKENIZER)
+    return Utterances("txjax_audio", "train", data_dir, **fields)
+
+
+def experiment(data: Utterances, **fields: Any) -> Experiment:
+    front_end = LogMel(rate=8000, window=200, hop=80, fft=256, mels=8)
+    encoder = {"front_end": front_end, "subsampling": GatedSubsampling(channels=16), "depth": 1}
+    settings: dict[str, Any] = dict(
+        model=speech2text(vocab=14, width=32, depth=1, heads=2, encoder=encoder),
+        objective=NextToken(),
+        data=data,
+        optimizer=AdamW(peak_lr=1e-2, weight_decay=0.0, schedule=Constant()),
+        num_steps=150,
+        batch_size=6,
+        log_every_steps=50,
+        checkpoint=Checkpoints(every_steps=150),
+        trackers=(),
+    )
+    return Experiment(**settings | fields)
+
+
+def ask(capsys: Any, *words: Any) -> tuple[int, str, str]:
+    code = main(["generate", *map(str, words)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.slow
+def test_what_is_heard_is_written(data: Utterances, tmp_path: Path, capsys: Any) -> None:
+    """Recordings that were learned by heart have no errors, in evaluations and from a copy at another rate."""
+    first = str(Path(data.data_dir or "") / "2.wav")
+    evals = {
+        "rates": ErrorRates(data, every_steps=150, search=GREEDY),
+        "texts": GeneratedTexts(data, metrics=("exact_match",), every_steps=150, search=GREEDY, batch_size=4),
+        "samples": Samples(data, prompts=(first,), texts=1, length=6, every_steps=150, search=GREEDY),
+    }
+    workdir = tmp_path / "run"
+    assert train(experiment(data, evals=evals), workdir) == 0
+    last = list(read_metrics(workdir))[-1]
+    assert last["eval/rates/wer"] == 0 and last["eval/texts/exact_match"] == 1
+    assert (workdir / "samples" / "samples" / "150.txt").read_text().endswith(f"{first}\nthree\n")
+    head = (workdir / "samples" / "texts" / "150.txt").read_text().split("\n\n")[1]
+    assert head.startswith("source: ") and "(2.wav)" in head and head.endswith("target: three\noutput: three")
+    stereo = tmp_path / "stereo.flac"
+    both = np.repeat(noise(1200, seed=0), 2)[:, None].repeat(2, 1)
+    stereo.write_bytes(file(both, rate=16000, kind="FLAC"))
+    capsys.readouterr()
+    audio = f"--audio={first},{stereo}"
+    code, out, err = ask(capsys, f"--workdir={workdir}", audio, "--beam=2", "--length=7", "--json")
+    assert code == 0
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["prompt"] for record in records] == [first, str(stereo)]
+    assert records[0]["texts"] == ["three"]
+    assert f"{stereo}: its 2 channels are mixed to one" in err
+    assert f"{stereo}: resampled from 16000 Hz to 8000 Hz" in err
+    cases = [
+        (["--prompt=a"], "--prompt: expected --audio=FILE, since the run reads audio, got 'a'"),
+        ([], "--audio: expected WAV or FLAC files, since the run reads audio, got None"),
+        (["--audio=no.wav"], "--audio: expected a WAV or FLAC file, got 'no.wav'"),
+    ]
+    for flags, message in cases:
+        code, _, err = ask(capsys, f"--workdir={workdir}", *flags)
+        assert code == 2 and message in err
+
+
+def test_recordings_that_are_unusable_are_one_line(data: Utterances, tmp_path: Path) -> None:
+    from txjax.decoding import prompts_for
+
+    form = prompts_for(data, "data")
+    contents = {
+        "silent": (file(np.zeros(1200, np.float32)), r"--audio: expected a usable WAV or FLAC file, got .*: silent"),
+        "empty": (b"", r"got .*: an empty file"),
+        "text": (b"words", r"got .*: neither WAV nor FLAC"),
+        "long": (file(noise(4000)), r"--audio: expected at most 1800 samples at 8000 Hz, data\.samples, got '4000 in"),
+    }
+    for name, (content, message) in contents.items():
+        path = tmp_path / f"{name}.wav"
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            form.inputs([str(path)], "--audio")
+
+
+def test_settings_that_do_not_fit_come_before_the_first_step(data: Utterances) -> None:
+    decoder = Decoder(vocab=14, width=8, depth=1, heads=2)
+    evals: dict[str, Any] = {"texts": GeneratedTexts(data, metrics=("exact_match",), search=GREEDY)}
+    with pytest.raises(UserError, match=r"config\.model: expected a model with features, such as SpeechTransformer"):
+        check(experiment(data, model=decoder, evals=evals))

@@ -1,0 +1,71 @@
+"""Prompts of a model that reads audio: recordings."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from txjax.data import Utterances
+from txjax.data.audio.audio_files import UnusableAudio
+from txjax.data.audio.read_recording import read_recording
+from txjax.decoding.generator import Inputs
+from txjax.decoding.prompts import Ids, Prompts
+from txjax.types import UserError, require
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpokenPrompts(Prompts):
+    """Prompts of a model of speech: the paths of WAV and FLAC files. The text begins with the start token alone.
+
+    Attributes:
+      start: the token that begins a text.
+      utterances: the training data: their rate, their longest recording, what is usable.
+    """
+
+    flag: ClassVar[str] = "--audio"
+
+    start: int
+    utterances: Utterances
+
+    @classmethod
+    def of(cls, data: Utterances, field: str) -> "SpokenPrompts":
+        """The prompts of a model that is trained on these data, which the field names."""
+        roles = data.tokenizer.roles()
+        if roles.beginning is None or not roles.eos:
+            expected = "recordings whose tokenizer has a token that ends a text, for a decoder"
+            raise UserError(field, expected, type(data.tokenizer).__name__)
+        return cls(data.tokenizer, roles.eos, start=roles.beginning, utterances=data)
+
+    def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
+        for module in ("soundfile", "soxr"):
+            require(module, module, field, extra="audio")
+        rows = [self._read(path, field) for path in prompts]
+        longest = max(map(len, rows))
+        return {
+            "tokens": np.full((len(rows), 1), self.start, np.int32),
+            "audio": np.stack([np.pad(row, (0, longest - len(row))) for row in rows]),
+            "audio_length": np.array([len(row) for row in rows], np.int32),
+        }
+
+    def text_before(self, prompt: str) -> str:
+        return prompt + "\n"
+
+    def text(self, prompt: str, ids: Ids) -> str:
+        return self.tokenizer.decode(ids)
+
+    def _read(self, path: str, field: str) -> np.ndarray:
+        """The samples of a file. Raises UserError if it can't be read or is too long."""
+        rate = self.utterances.rate
+        most = self.utterances.samples
+        if not Path(path).is_file():
+            raise UserError(field, "a WAV or FLAC file", path)
+        try:
+            samples = read_recording(Path(path), rate, self.utterances.checks)
+        except UnusableAudio as error:
+            raise UserError(field, "a usable WAV or FLAC file", f"{path}: {error}") from None
+        if len(samples) > most:
+            expected = f"at most {most} samples at {rate} Hz, data.samples"
+            raise UserError(field, expected, f"{len(samples)} in {path}")
+        return samples
