@@ -107,6 +107,17 @@ def test_pictures_show_what_was_logged(tmp_path: Path) -> None:
     assert high - low > 0.04  # equal values, readable labels
 
 
+def test_metrics_of_layers_are_one_picture_of_a_run(tmp_path: Path) -> None:
+    """A line a layer, in the order of depth; the first and the last one have labels."""
+    metrics = {f"train/mixer_weight/layer_{layer}": layer / 20 for layer in (10, 0, 2)}
+    runs = read_runs([make_run(tmp_path / "a", **metrics), make_run(tmp_path / "b", **metrics)])
+    (panel,) = (axes for axes in draw(runs[:1], LIGHT).axes if "layer" in axes.get_title(loc="left"))
+    assert panel.get_title(loc="left") == "mixer_weight by layer"
+    assert [line.get_ydata()[0] for line in panel.get_lines()] == [0, 0.1, 0.5]
+    assert [text.get_text() for text in panel.texts] == ["layer 0 0", "layer 10 0.5"]
+    assert not [title for title in titles(runs) if "layer" in title]
+
+
 def test_smoothing_keeps_a_straight_line_straight(tmp_path: Path) -> None:
     (run,) = read_runs([make_run(tmp_path / "run", rows=300)])
     raw, smooth, _ = draw([run], LIGHT).axes[0].get_lines()

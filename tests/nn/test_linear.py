@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
 
-from txjax.nn import GPT2, Embed, Encoded, Init, Linear, Normal, ScaledEmbed, Tied, TiedBias, Untied, Xavier
+from txjax.nn import GPT2, Embed, Encoded, Init, Linear, Normal, ScaledEmbed, Tied, TiedBias, Untied, UntiedBias, Xavier
 from txjax.parametrization import Scaling
 
 from helpers.arrays import Headed, call, numbers, variables
@@ -96,5 +96,8 @@ def test_embed_looks_up_and_heads_give_float32_logits() -> None:
     kernel = numbers(4, 5)
     untied = call(Headed(Untied()).apply, {"params": {"head": {"linear": {"kernel": kernel}}}}, encoded).dense()
     np.testing.assert_allclose(untied, x @ kernel, rtol=1e-5)
+    both = {"linear": {"kernel": kernel}, "bias": np.arange(5.0)}
+    untied_biased = call(Headed(UntiedBias()).apply, {"params": {"head": both}}, encoded).dense()
+    np.testing.assert_allclose(untied_biased, x @ kernel + np.arange(5), rtol=1e-5)
     half = Encoded(jnp.asarray(x, jnp.bfloat16), embedding=table)
     assert call(Headed(Tied()).apply, {}, half).dense().dtype == jnp.float32

@@ -54,6 +54,7 @@ from txjax.nn.heads.vocab_heads import (
     TiedBias,
     TiedScaled,
     Untied,
+    UntiedBias,
     VocabHead,
 )
 from txjax.nn.kernels.attention_dispatch import dot_product_attention

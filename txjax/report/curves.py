@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
@@ -19,6 +21,7 @@ from txjax.report.runs import Run
 NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
 WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name starts no formula
 TITLE = 0.3  # inches of the line with the names of the runs
+LAYER_METRIC = re.compile(r"train/(?P<name>.+)/layer_(?P<layer>\d+)")
 NAMED = 4  # runs whose names are in that line; of more it has the number
 SMOOTH_ABOVE = 150  # lines with more points also get a moving average
 
@@ -66,22 +69,31 @@ def style_axes(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> N
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One metric of one run. `measured`: from an evaluation, which is not noisy."""
+    """One metric of one run.
+
+    Attributes:
+      label: at its end, before the last value. If None, there is neither.
+      measured: from an evaluation, which is not noisy.
+    """
 
     steps: list[int]
     values: list[float]
-    label: str
+    label: str | None
     color: str
     measured: bool = False
 
 
 @rc_context(WORDS)
 def draw(runs: Sequence[Run], theme: Theme) -> Figure:
-    """The figure: names of runs, train and eval losses, more eval metrics, learning rate, gradient norm, throughput."""
+    """The figure: names of runs, train and eval losses, more eval metrics, learning rate, gradient norm, throughput.
+
+    Metrics of each layer (`nn.sow_aux`) are there for a single run.
+    """
     speed = "tokens" if any("perf/tokens_per_s" in run.metrics() for run in runs) else "examples"
     loss = Panel("loss", _lines(runs, theme, "train/loss", "/loss"), inches=4.2)
     small = [
         *(Panel(name, _lines(runs, theme, f"train/{name}", f"/{name}")) for name in _scores(runs)),
+        *(Panel(f"{name} by layer", lines) for name, lines in _layer_lines(runs, theme).items()),
         Panel("learning rate", _lines(runs, theme, "train/lr"), smooth=False),
         Panel("gradient norm", _lines(runs, theme, "train/grad_norm")),
         Panel(f"{speed} per second", _lines(runs, theme, f"perf/{speed}_per_s"), bottom=0.0),
@@ -125,6 +137,31 @@ def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None
     return lines
 
 
+def _layer_lines(runs: Sequence[Run], theme: Theme) -> dict[str, list[Line]]:
+    """The lines of metrics of each layer, by their names: one a layer, coloured by depth. None of several runs."""
+    lines: dict[str, list[Line]] = {}
+    if len(runs) > 1:
+        return lines
+    keys = [match for match in map(LAYER_METRIC.fullmatch, runs[0].metrics()) if match]
+    for name in dict.fromkeys(key["name"] for key in keys):
+        layers = sorted(int(key["layer"]) for key in keys if key["name"] == name)
+        ends = {layers[0], layers[-1]}
+        lines[name] = [
+            Line(
+                *runs[0].series(f"train/{name}/layer_{layer}"),
+                f"layer {layer}" if layer in ends else None,
+                shade(theme, rank, len(layers)),
+            )
+            for rank, layer in enumerate(layers)
+        ]
+    return lines
+
+
+def shade(theme: Theme, rank: int, count: int) -> str:
+    """The colour of the line with this rank (0 is the best, or the first) among `count`."""
+    return to_hex(colormaps[theme.ranks](rank / count))
+
+
 @dataclasses.dataclass(frozen=True)
 class Panel:
     """One panel: its lines, its height, whether noisy lines get a moving average, the bottom of its y axis."""
@@ -150,7 +187,8 @@ class Panel:
         axes.margins(x=0.01)
         if self.bottom is not None:
             axes.set_ylim(bottom=self.bottom)
-        _label_ends(axes, [line for line in self.lines if line.measured or not crowded], self.inches)
+        labelled = [line for line in self.lines if line.label is not None and (line.measured or not crowded)]
+        _label_ends(axes, labelled, self.inches)
 
     def _draw_line(self, axes: Axes, line: Line, theme: Theme, crowded: bool) -> None:
         style: dict[str, Any] = {"color": line.color, "solid_capstyle": "round"}

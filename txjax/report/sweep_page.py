@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.report.curves import DARK, LIGHT
+from txjax.report.curves import DARK, LIGHT, shade
 from txjax.report.render import render
 from txjax.report.sweep_axes import edges
-from txjax.report.sweep_plots import shade
 from txjax.report.sweep_table import SEED, Group, Row
 from txjax.sweep.names import labels
 

@@ -4,13 +4,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib import colormaps, rc_context
-from matplotlib.colors import to_hex
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from txjax.report.axis_scale import Scale, wrap_label
-from txjax.report.curves import WORDS, Theme, style_axes
+from txjax.report.curves import WORDS, Theme, shade, style_axes
 from txjax.report.png import DPI
 from txjax.report.sweep_axes import axes_of, independent_axes
 from txjax.report.sweep_table import SEED, Group, Row
@@ -105,11 +104,6 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
         axes.set_ylim(low - margin, high + margin)
         axes.set_xlabel("step", fontsize=9, color=theme.faint)
     return figure
-
-
-def shade(theme: Theme, rank: int, count: int) -> str:
-    """The colour of the point with this rank (0 is the best) among `count`."""
-    return to_hex(colormaps[theme.ranks](rank / count))
 
 
 def _layout() -> ConstrainedLayoutEngine:

@@ -59,9 +59,12 @@ class TiedBias(VocabHead):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
         x, embedding = _inputs(encoded, context)
-        shape = embedding.shape[:1]
-        bias = context.within("head", lambda c: parameter(c.module, "bias", nn.initializers.zeros, shape, ("vocab",)))
-        return Logits(x, embedding.T, bias)
+        return Logits(x, embedding.T, context.within("head", lambda c: _bias(c, len(embedding))))
+
+
+def _bias(context: HeadContext, vocab: int) -> Float[Array, "V"]:
+    """The parameter `bias` of the context's module."""
+    return parameter(context.module, "bias", nn.initializers.zeros, (vocab,), ("vocab",))
 
 
 @dataclasses.dataclass
@@ -70,8 +73,22 @@ class Untied(VocabHead):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
         x, embedding = _inputs(encoded, context)
-        sizes = x.shape[-1], embedding.shape[0], context.kernel_init
-        return Logits(x, context.within("head", lambda c: _Kernel(*sizes, name="linear", parent=c.module)()))
+        return Logits(x, context.within("head", lambda c: _kernel(c, x.shape[-1], len(embedding))))
+
+
+@dataclasses.dataclass
+class UntiedBias(VocabHead):
+    """Logits by a separate kernel and a bias for each token id. Parameters `head/linear/kernel` [D V], `head/bias`."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        x, embedding = _inputs(encoded, context)
+        vocab = len(embedding)
+        return Logits(x, *context.within("head", lambda c: (_kernel(c, x.shape[-1], vocab), _bias(c, vocab))))
+
+
+def _kernel(context: HeadContext, width: int, vocab: int) -> Float[Array, "D V"]:
+    """The parameter `linear/kernel` of the context's module."""
+    return _Kernel(width, vocab, context.kernel_init, name="linear", parent=context.module)()
 
 
 @dataclasses.dataclass

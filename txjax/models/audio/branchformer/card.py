@@ -1,19 +1,31 @@
 """The family's card, and its published sizes: every field can be overridden by an argument or a flag."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from txjax.models.audio.branchformer.branch_merges import LearnedAverage
 from txjax.models.audio.branchformer.branchformer import Branchformer
 from txjax.models.audio.branchformer.branchformer_block import BranchformerBlock
 from txjax.models.audio.branchformer.conv_gating_mlp import ConvGatingMLP
+from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
 from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size
 from txjax.models.published_sizes import look_up
-from txjax.nn import TokenClasses
+from txjax.nn import (
+    MLP,
+    Attention,
+    CrossAttention,
+    LayerNorm,
+    ScaledEmbed,
+    Sinusoidal,
+    TokenClasses,
+    UntiedBias,
+)
 from txjax.nn.attention.relative_attention import RelativeAttention
 from txjax.nn.audio.front_ends import parakeet
 from txjax.nn.audio.subsampling import ImageSubsampling
 from txjax.types import spec
 
+FEATURES = {"features": spec((1, 16, 80), "float32")}
 # Width, depth, heads, size of the gate, classes (Peng et al. 2022; ESPnet's recipes of this name)
 BRANCHFORMER = {"aishell": (256, 24, 4, 1024, 4233), "librispeech": (512, 18, 8, 1536, 5000)}
 
@@ -37,6 +49,34 @@ def branchformer_ctc(size: str = "librispeech", **fields: Any) -> Branchformer:
         head=TokenClasses(classes),
     )
     return Branchformer(**style | fields)
+
+
+def branchformer_attention(
+    size: str = "librispeech", encoder: Mapping[str, Any] | None = None, **fields: Any
+) -> SpeechTransformer:
+    """The same encoder without a head, and the attention decoder of six layers of ESPnet's hybrid with CTC.
+
+    Args:
+      encoder: fields of the encoder, as of `branchformer_ctc`.
+      fields: of the decoder.
+    """
+    width, _, heads, _, vocab = look_up(size, BRANCHFORMER)
+    style: dict[str, Any] = dict(
+        width=width,
+        depth=6,
+        heads=heads,
+        vocab=vocab,
+        encoder=branchformer_ctc(size, **{"head": None} | dict(encoder or {})),
+        embedding=ScaledEmbed(),
+        positions=Sinusoidal(),
+        norm=LayerNorm(eps=1e-12),
+        mixer=Attention(dropout=0.1),
+        cross=CrossAttention(dropout=0.1),
+        mlp=MLP(hidden=2048, activation="relu", dropout=0.1),
+        dropout=0.1,
+        head=UntiedBias(),
+    )
+    return SpeechTransformer(**style | fields)
 
 
 CARD = Card(
@@ -67,7 +107,18 @@ CARD = Card(
                 "librispeech": Size(86_534_024, "5,000 outputs"),
             },
             remark="encoders with a head for CTC",
-            inputs={"features": spec((1, 16, 80), "float32")},
+            inputs=FEATURES,
+        ),
+        Preset(
+            build=branchformer_attention,
+            paper="Peng et al. 2022; ESPnet's configs",
+            sizes={
+                "aishell": Size(44_338_313, "45,426,194 with a head for CTC"),
+                "librispeech": Size(114_319_240, "116,884,240 with a head for CTC"),
+            },
+            remark="the same encoders with an attention decoder",
+            trunk="encoder",
+            inputs=FEATURES,
         ),
     ),
 )
