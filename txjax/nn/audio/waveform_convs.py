@@ -1,7 +1,7 @@
 """Convolutions that make tokens of a waveform itself, without filters that are designed."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
@@ -23,6 +23,8 @@ class WaveformSamples:
     Attributes:
       norm: of the samples of an utterance; the default is that of Wav2Vec2 (Baevski et al. 2020).
     """
+
+    hop: ClassVar[int] = 1  # samples from one frame to the next
 
     norm: FeatureNorm = config_field(factory=lambda: UtteranceNorm(variance_epsilon=1e-7))
 
