@@ -22,7 +22,7 @@ class FrameTimes:
 
     @classmethod
     def of(cls, model: Any, rate: int) -> "FrameTimes":
-        """Those of a model, or of its `encoder`, by its front end's hop and its subsampling.
+        """The times of a model, or of its `encoder`, by its front end's hop and its subsampling.
 
         Args:
           rate: samples a second of the audio.
@@ -30,8 +30,7 @@ class FrameTimes:
         Raises:
           UserError: it has no front end with a hop.
         """
-        encoder = model if hasattr(model, "front_end") else getattr(model, "encoder", None)
-        front_end = getattr(encoder, "front_end", None)
+        encoder, front_end = encoder_and_front_end(model)
         hop = getattr(front_end, "hop", None)
         if hop is None:
             expected = "a front end with a hop, the samples from one frame to the next, such as LogMel()"
@@ -39,3 +38,9 @@ class FrameTimes:
         length = getattr(encoder, "output_length", None)
         tokens = None if length is None else hop * MANY / (length(2 * MANY) - length(MANY)) / rate
         return cls(hop / rate, tokens)
+
+
+def encoder_and_front_end(model: Any) -> tuple[Any, Any]:
+    """The part of a model that reads audio, itself or its `encoder`, and its front end; None for what it hasn't."""
+    encoder = model if hasattr(model, "front_end") else getattr(model, "encoder", None)
+    return encoder, getattr(encoder, "front_end", None)
