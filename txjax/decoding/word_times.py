@@ -32,9 +32,12 @@ def word_times(
       starts, ends: of each symbol, in seconds.
     """
     texts = [tokenizer.decode(symbols[: count + 1]) for count in range(len(symbols))]
-    sizes = np.maximum.accumulate([len(text) for text in texts])  # a character's symbol is the first that reaches it
+    # Character c begins with the first symbol whose text is longer than c. Its last symbol is the one before the next
+    # character's first: a part of a character counts as one, too.
+    sizes = np.maximum.accumulate([len(text) for text in texts])
     words = []
     for match in re.finditer(r"\S+", texts[-1] if texts else ""):
-        first, last = np.searchsorted(sizes, [match.start(), match.end() - 1], side="right")
+        first, last, after = np.searchsorted(sizes, [match.start(), match.end() - 1, match.end()], side="right")
+        last = max(last, after - 1)
         words.append(TimedWord(match.group(), round(float(starts[first]), 3), round(float(ends[last]), 3)))
     return words

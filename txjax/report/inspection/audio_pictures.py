@@ -30,10 +30,10 @@ def audio_pictures(findings: Findings, views: Sequence[AudioView]) -> Iterator[P
             )
             yield Picture(f"maps_{number}", SECTION, caption, audio_figures.maps_picture(title, view, maps, area))
         for path, chosen in findings.chosen.items():
-            if not inspection.attentions[path].over_time:
+            written = inspection.attentions[path].queries.name == "tokens"
+            if not inspection.attentions[path].over_time or (written and not inspection.example.written()):
                 continue
             name = f"attention_{number}_{short(path).replace('/', '_')}"
-            written = inspection.attentions[path].queries.name == "tokens"
             rows = "a row is a token that is written" if written else "a row is the time of a query"
             caption = f"The colour is by the square root of the weight; {rows}."
             args = inspection, view, path, chosen
