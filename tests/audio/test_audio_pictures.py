@@ -36,7 +36,7 @@ from helpers.arrays import variables
 from helpers.audio_set import WORDS, file, noise, write_folder
 
 pytestmark = pytest.mark.claim(
-    "Pictures of training", "pictures of audio: symbols at their frames, masks, attention over time; sound in the page"
+    "Evaluation", "pictures of audio: symbols at their frames, masks, attention over time; sound in the page"
 )
 
 FRONT_END = LogMel(rate=8000, window=200, hop=80, fft=256, mels=8)

@@ -23,14 +23,14 @@ HIGH = 1.3  # inches of a spectrogram
 
 def spectrogram_picture(title: str, view: AudioView) -> bytes:
     """The spectrogram, and above it the symbols of each path, joined to their frames."""
-    lanes = [_lane(name, spans, view.seconds, number) for number, (name, spans) in enumerate(view.paths.items())]
+    lanes = [_lane(name, spans, view.end, number) for number, (name, spans) in enumerate(view.paths.items())]
     inches = 1.3 * max((float(symbol_inches(spans).sum()) for spans in view.paths.values()), default=0.0)
-    return time_panels(title, view.seconds, [*lanes, spectrogram(view)], inches)
+    return time_panels(title, view.end, [*lanes, spectrogram(view)], inches)
 
 
 def masks_picture(title: str, view: AudioView) -> bytes:
     """The spectrogram as it is, and with the masks of training."""
-    return time_panels(title, view.seconds, [spectrogram(view, "as it is"), spectrogram(view, "masked", view.masked)])
+    return time_panels(title, view.end, [spectrogram(view, "as it is"), spectrogram(view, "masked", view.masked)])
 
 
 def maps_picture(
@@ -41,7 +41,7 @@ def maps_picture(
     Args:
       area: the bins and frames that a map covers.
     """
-    return time_panels(title, view.seconds, [spectrogram(view), *(_map(view, *item, area) for item in maps.items())])
+    return time_panels(title, view.end, [spectrogram(view), *(_map(view, *item, area) for item in maps.items())])
 
 
 def spectrogram(view: AudioView, name: str = "", features: Float[np.ndarray, "F M"] | None = None) -> Panel:
@@ -99,12 +99,12 @@ def _lane(name: str, spans: Sequence[Span], seconds: float, number: int) -> Pane
         middles = np.array([(span.start + span.end) / 2 for span in spans])
         positions = spread(middles, symbol_inches(spans) * seconds / inches, seconds)
         for span, middle, position in zip(spans, middles, positions, strict=True):
-            axes.text(position, 0.98, span.text, ha="center", va="top", fontsize=8.5, color=LIGHT.ink)
-            axes.plot([position, middle], [0.5, 0.15], color=color, lw=0.6, clip_on=False)
+            axes.text(position, 0.94, span.text, ha="center", va="top", fontsize=8.5, color=LIGHT.ink)
+            axes.plot([position, middle], [0.52, 0.15], color=color, lw=0.6, clip_on=False)
             axes.fill_between([span.start, span.end], 0, 0.15, facecolor=color, edgecolor=LIGHT.paper, lw=0.8)
         axes.set_ylim(0, 1)
 
-    return Panel(name, 0.42, draw, lane=True)
+    return Panel(name, 0.46, draw, lane=True)
 
 
 def symbol_inches(spans: Sequence[Span]) -> Float[np.ndarray, "N"]:

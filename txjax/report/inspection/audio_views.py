@@ -62,6 +62,11 @@ class AudioView:
         """Their duration."""
         return len(self.features) * self.times.features
 
+    @property
+    def end(self) -> float:
+        """When the last frame or token ends: the last token may be of fewer frames."""
+        return max(self.seconds, self.tokens * (self.times.tokens or 0.0))
+
 
 def audio_views(
     model: Any, variables: PyTree, objective: Objective, examples: Sequence[Example], key: jax.Array

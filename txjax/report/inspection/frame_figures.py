@@ -1,17 +1,14 @@
 """Pictures of attention to an encoder's tokens of audio, below the spectrogram."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
 from matplotlib.ticker import MaxNLocator
 
 from txjax.report.curves import LIGHT
 from txjax.report.inspection.audio_figures import spectrogram
 from txjax.report.inspection.audio_views import AudioView
 from txjax.report.inspection.findings import Chosen, Inspection
-from txjax.report.inspection.style import TEXT_HEAT, heat, panels, short
+from txjax.report.inspection.style import heat, panels, short
 from txjax.report.inspection.time_panels import Panel, time_panels
 
 ROW = 0.15  # inches of a token
@@ -22,18 +19,12 @@ def mean_over_time(inspection: Inspection, view: AudioView, path: str, chosen: C
     """The mean over the heads in the last chosen layer: queries downwards, the time of the keys to the right."""
     layers, heads = chosen
     weights, words = _weights_and_words(inspection, view, path)
-    seconds = view.times.tokens * weights.shape[-1]
-    rows = len(words) or view.seconds
+    seconds = (view.times.tokens or view.times.features) * weights.shape[-1]
+    rows = len(words) or view.end
     number = f"head {heads[0]}" if len(heads) == 1 else f"mean of {len(heads)} heads"
 
     def draw(axes: Axes) -> None:
-        style: dict[str, Any] = {
-            "cmap": TEXT_HEAT,
-            "norm": PowerNorm(0.5, 0, 1),
-            "aspect": "auto",
-            "interpolation": "nearest",
-        }
-        axes.imshow(weights[-1].mean(0), extent=(0, seconds, rows, 0), **style)
+        heat(axes, weights[-1].mean(0), (0, seconds, rows, 0))
         if words:
             axes.set_yticks(np.arange(len(words)) + 0.5, words, fontsize=8, color=LIGHT.ink)
         else:
@@ -41,7 +32,7 @@ def mean_over_time(inspection: Inspection, view: AudioView, path: str, chosen: C
 
     title = f"{inspection.example.title}: {short(path)}, layer {layers[-1]}, {number}"
     panel = Panel("written" if words else "seconds", ROW * len(words) if words else SQUARE, draw)
-    return time_panels(title, view.seconds, [spectrogram(view), panel])
+    return time_panels(title, view.end, [spectrogram(view), panel])
 
 
 def heads_over_time(inspection: Inspection, view: AudioView, path: str, chosen: Chosen) -> bytes:

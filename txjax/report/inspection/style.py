@@ -73,9 +73,16 @@ def panels(
         return png(figure)
 
 
-def heat(axes: Axes, weights: Float[np.ndarray, "L S"]) -> None:
-    """A map of a text: queries downwards, keys to the right. The colour is by the square root of the weight."""
-    axes.imshow(weights, cmap=TEXT_HEAT, norm=PowerNorm(0.5, 0, 1), aspect="auto", interpolation="nearest")
+def heat(
+    axes: Axes, weights: Float[np.ndarray, "L S"], extent: tuple[float, float, float, float] | None = None
+) -> None:
+    """A map of a sequence: queries downwards, keys to the right. The colour is by the square root of the weight.
+
+    Args:
+      extent: its left, right, bottom and top on the axes. If None, a token is 1 wide and high.
+    """
+    style: dict[str, Any] = {"cmap": TEXT_HEAT, "norm": PowerNorm(0.5, 0, 1), "interpolation": "nearest"}
+    axes.imshow(weights, aspect="auto", extent=extent, **style)
 
 
 def over_image(

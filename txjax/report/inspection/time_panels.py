@@ -16,7 +16,7 @@ from txjax.report.png import png
 
 NARROWEST = 5.0  # inches of the axis of time
 WIDEST = 40.0
-LEFT = 0.85  # inches of the names of panels
+LEFT = 0.95  # inches of the names of panels
 
 
 @dataclasses.dataclass(frozen=True)
