@@ -39,8 +39,9 @@ class Utterances(AudioData):
       length: L. The longest transcript has at most as many symbols, the prompt and the end token included.
       tokenizer: the alphabet; the default has the space, the apostrophe and the small letters of English.
       normalization: of the transcripts.
-      prompt: names of special tokens that a decoder reads before each text, such as Whisper's `("<|startoftranscript|>",
-        "<|en|>", "<|transcribe|>", "<|notimestamps|>")` (Radford et al. 2023, 2.3). If (), the token that begins a text.
+      prompt: names of special tokens that a decoder reads before each text, such as `("<|startoftranscript|>",
+        "<|en|>", "<|transcribe|>", "<|notimestamps|>")` of Whisper (Radford et al. 2023, 2.3). If (), the token that
+        begins a text.
       chained: recordings chained into one utterance. If None, each is one.
     """
 
