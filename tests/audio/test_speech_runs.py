@@ -30,18 +30,18 @@ pytestmark = pytest.mark.claim(
     "Generation", "`txjax generate --audio` and evaluations write what a Speech-Transformer hears; errors"
 )
 
-TOKENIZER = Characters("efhinorstuvwx", specials=("</s>",))
+TOKENIZER = Characters("efhinorstuvwx", specials=("</s>", "[SOT]", "[EN]"))
 GREEDY = Sampling(temperature=0)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Utterances:
-    """Six recordings of noise, with the words of small numbers."""
+    """Six recordings of noise, with the words of small numbers, each behind a prompt of two tokens."""
     folder = tmp_path_factory.mktemp("recordings")
     files = {f"{n}.wav": file(noise(1200 + 100 * n, seed=n)) for n in range(6)}
     rows = [{"audio": name, "text": WORDS[n]} for n, name in enumerate(files)]
     data_dir = write_folder(folder, files, {"train": rows})
-    fields: dict[str, Any] = dict(rate=8000, samples=1800, length=8, tokenizer=TOKENIZER)
+    fields: dict[str, Any] = dict(rate=8000, samples=1800, length=9, tokenizer=TOKENIZER, prompt=("[SOT]", "[EN]"))
     return Utterances("txjax_audio", "train", data_dir, **fields)
 
 
@@ -49,7 +49,7 @@ def experiment(data: Utterances, **fields: Any) -> Experiment:
     front_end = LogMel(rate=8000, window=200, hop=80, fft=256, mels=8)
     encoder = {"front_end": front_end, "subsampling": GatedSubsampling(channels=16), "depth": 1}
     settings: dict[str, Any] = dict(
-        model=speech2text(vocab=14, width=32, depth=1, heads=2, encoder=encoder),
+        model=speech2text(vocab=16, width=32, depth=1, heads=2, encoder=encoder),
         objective=NextToken(),
         data=data,
         optimizer=AdamW(peak_lr=1e-2, weight_decay=0.0, schedule=Constant()),
@@ -124,7 +124,7 @@ def test_recordings_that_are_unusable_are_one_line(data: Utterances, tmp_path: P
 
 
 def test_settings_that_do_not_fit_come_before_the_first_step(data: Utterances) -> None:
-    decoder = Decoder(vocab=14, width=8, depth=1, heads=2)
+    decoder = Decoder(vocab=16, width=8, depth=1, heads=2)
     evals: dict[str, Any] = {"texts": GeneratedTexts(data, metrics=("exact_match",), search=GREEDY)}
     with pytest.raises(UserError, match=r"config\.model: expected a model with features, such as SpeechTransformer"):
         check(experiment(data, model=decoder, evals=evals))

@@ -11,7 +11,7 @@ from txjax.objectives.base import (
 )
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.ctc import CTC, ctc_loss
-from txjax.objectives.data_checks import check_vocab, languages_of
+from txjax.objectives.data_checks import check_model_data, languages_of
 from txjax.objectives.distillation import Distillation
 from txjax.objectives.joint_ctc import JointCTC
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
@@ -67,7 +67,7 @@ __all__ = [
     "select_keys",
     "source_inputs",
     "apply_model",
-    "check_vocab",
+    "check_model_data",
     "languages_of",
     "missing_keys",
 ]

@@ -13,7 +13,7 @@ from txjax.data.keys import check_spec
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
-from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
+from txjax.objectives import Objective, check_model_data, languages_of, missing_keys
 from txjax.train.check_scores import check_metric, named_metrics
 from txjax.train.check_traces import Traces, check_model_state, check_traces
 from txjax.train.state.state import Layout, batch_spec
@@ -129,7 +129,7 @@ def _check_fit(where: str, evaluator: Evaluator, model: Any, objective: Objectiv
     if isinstance(evaluator.data, Tasks):
         raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
     with inside(where, "eval"):
-        check_vocab(model, evaluator.data, field)
+        check_model_data(model, evaluator.data, field)
         evaluator.check(model, objective, train)
 
 

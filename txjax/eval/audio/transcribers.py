@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from txjax.data import Dataset
+from txjax.data import Dataset, Utterances
 from txjax.decoding import CTCSearch, Ngram, Search, generator_for
 from txjax.eval.evaluator import Context, outline
 from txjax.objectives import source_inputs
@@ -42,15 +42,16 @@ def decoder_transcriber(context: Context, search: Search, data: Any) -> Transcri
     The first argument of the function is (variables, None).
     """
     model = context.model
-    first = data.tokenizer.roles().beginning
+    first_tokens = data.opening() if isinstance(data, Utterances) else (data.tokenizer.roles().beginning,)
+    opening = jnp.array(first_tokens, jnp.int32)
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, _ = state
-        prompts = constrain(jnp.full((len(batch["id"]), 1), first, jnp.int32), "batch", "length")
+        prompts = constrain(jnp.tile(opening, (len(batch["id"]), 1)), "batch", "length")
         inputs = {"tokens": prompts, **source_inputs(model, batch)}
         generator = generator_for(model, variables, inputs, data.length)
         key = jax.random.fold_in(jax.random.key(context.seed), batch["id"][0])
-        tokens = search(generator, variables, inputs, data.length - 1, key)
+        tokens = search(generator, variables, inputs, data.length - len(opening), key)
         return tokens, (search.ends(tokens).cumsum(1) == 0).sum(1)
 
     return transcribe
