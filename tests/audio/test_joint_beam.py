@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.decoding import Beam, Cached, JointBeam
+from txjax.decoding.joint_beam import JointGenerator
 from txjax.models.audio.speech_transformer import SpeechTransformer, speech2text
 from txjax.nn import TokenClasses
 from txjax.nn.audio.sequence_subsampling import GatedSubsampling
@@ -92,3 +93,15 @@ def test_without_weight_of_ctc_it_is_beam_and_padding_is_not_read() -> None:
     both = [search(JointBeam(2, end=(END,)), ours, params, x) for x in (FEATURES, np.where(padding, 7, FEATURES))]
     np.testing.assert_array_equal(both[0].scores, both[1].scores)
     assert (both[0].scores != plain.scores).any()
+
+
+def test_candidates_are_the_likeliest_tokens_of_the_decoder_and_the_end() -> None:
+    ours = model(SYMBOLS + 2)
+    params = variables(ours, START, FEATURES, LENGTHS)
+    inputs = on_jax({"tokens": START, "features": FEATURES, "features_length": LENGTHS})
+    by_decoder, added = (
+        jax.jit(lambda params, inputs, kind=kind: kind.start(params, inputs, 1)[0])(params, inputs)
+        for kind in (Cached(ours), JointGenerator(ours, ctc_weight=0.3, candidates=1, blank=-1, end=(END,)))
+    )
+    for row, likeliest in zip(np.isfinite(added), by_decoder.argmax(1).tolist(), strict=True):
+        assert set(np.flatnonzero(row).tolist()) == {likeliest, END}

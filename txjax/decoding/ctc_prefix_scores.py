@@ -8,6 +8,8 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn.audio.ctc_trellis import IMPOSSIBLE
 
+Pair = tuple[jax.Array, jax.Array]
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +27,11 @@ class PrefixPaths:
     blank: Float[Array, "N G"]
     last: Int[Array, "N"]
     score: Float[Array, "N"]
+
+    @property
+    def total(self) -> Float[Array, "N G"]:
+        """The log-probability of all paths of the prefix; in the last column that of the prefix as a whole text."""
+        return jnp.logaddexp(self.symbol, self.blank)
 
 
 @jax.tree_util.register_dataclass
@@ -64,47 +71,37 @@ class FrameLogProbs:
         """The prefix without symbols of each example."""
         rows = len(self.blank)
         blank = jnp.pad(self.blank.cumsum(1), ((0, 0), (1, 0)))
-        none = jnp.full_like(blank, IMPOSSIBLE)
-        return PrefixPaths(none, jnp.maximum(blank, IMPOSSIBLE), jnp.full(rows, -1, jnp.int32), jnp.zeros(rows))
+        no_paths = jnp.full_like(blank, IMPOSSIBLE)
+        return PrefixPaths(no_paths, jnp.maximum(blank, IMPOSSIBLE), jnp.full(rows, -1, jnp.int32), jnp.zeros(rows))
 
-    def score_next(self, paths: PrefixPaths, end: tuple[int, ...]) -> Float[Array, "N V"]:
-        """log p(texts that begin with the prefix and a token) of each token; log p(the prefix alone) of `end`.
+    def score(self, paths: PrefixPaths, tokens: Int[Array, "N C"]) -> Float[Array, "N C"]:
+        """log p(texts that begin with the prefix and the token) of some tokens in each row.
 
         Args:
           paths: in equal groups of rows, a group for each example.
-          end: the tokens that end a text.
         """
-        before = jnp.logaddexp(paths.symbol, paths.blank)
-        groups = before[:, :-1].reshape(len(self.symbols), -1, self.symbols.shape[1], 1)
-        scores = jax.nn.logsumexp(groups + self.symbols[:, None], axis=2).reshape(len(before), -1)
-        tokens = jnp.arange(scores.shape[1])[None]
-        scores = jnp.where(tokens == paths.last[:, None], self._score(paths, paths.last)[:, None], scores)
-        ends = jnp.isin(tokens, jnp.array(end, jnp.int32))
-        return jnp.maximum(jnp.where(ends, before[:, -1:], scores), IMPOSSIBLE)
+        into = self._paths_before(paths, tokens)
+        return jnp.maximum(jax.nn.logsumexp(into + self._of(tokens), axis=2), IMPOSSIBLE)
 
     def extend(self, paths: PrefixPaths, tokens: Int[Array, "N"]) -> PrefixPaths:
         """The paths of the prefixes and one more token each."""
-        into = self._paths_before(paths, tokens)
+        columns = tokens[:, None]
+        into = self._paths_before(paths, columns)[:, 0]
         blank_log_probs = jnp.repeat(self.blank, len(tokens) // len(self.blank), axis=0)
-        symbol = sum_paths(into, self._of(tokens))
+        symbol = sum_paths(into, self._of(columns)[:, 0])
         blank = sum_paths(symbol[:, :-1], blank_log_probs)
-        return PrefixPaths(symbol, blank, tokens, self._score(paths, tokens))
+        return PrefixPaths(symbol, blank, tokens, self.score(paths, columns)[:, 0])
 
-    def _score(self, paths: PrefixPaths, tokens: Int[Array, "N"]) -> Float[Array, "N"]:
-        """log p(texts that begin with the prefix and the token)."""
-        into = self._paths_before(paths, tokens)
-        return jnp.maximum(jax.nn.logsumexp(into + self._of(tokens), axis=1), IMPOSSIBLE)
+    def _paths_before(self, paths: PrefixPaths, tokens: Int[Array, "N C"]) -> Float[Array, "N C F"]:
+        """The paths of the prefix that a token may follow: all, or those that end in the blank if it is the last."""
+        repeats = (tokens == paths.last[:, None])[:, :, None]
+        return jnp.where(repeats, paths.blank[:, None], paths.total[:, None])[:, :, :-1]
 
-    def _paths_before(self, paths: PrefixPaths, tokens: Int[Array, "N"]) -> Float[Array, "N F"]:
-        """The paths of the prefix that the token may follow: all, or those that end in the blank if it is the last."""
-        repeats = (tokens == paths.last)[:, None]
-        return jnp.where(repeats, paths.blank, jnp.logaddexp(paths.symbol, paths.blank))[:, :-1]
-
-    def _of(self, tokens: Int[Array, "N"]) -> Float[Array, "N F"]:
-        """The log-probability of each row's token in the frames."""
-        groups = tokens.reshape(len(self.symbols), 1, -1)
-        chosen = jnp.take_along_axis(self.symbols, jnp.maximum(groups, 0), axis=2)
-        return chosen.swapaxes(1, 2).reshape(len(tokens), -1)
+    def _of(self, tokens: Int[Array, "N C"]) -> Float[Array, "N C F"]:
+        """The log-probability of the tokens of each row in the frames."""
+        groups = tokens.reshape(len(self.symbols), -1)
+        chosen = jnp.take_along_axis(self.symbols, groups[:, None], axis=2).swapaxes(1, 2)
+        return chosen.reshape(*tokens.shape, -1)
 
 
 def sum_paths(into: Float[Array, "N F"], log_probs: Float[Array, "N F"]) -> Float[Array, "N G"]:
@@ -114,8 +111,6 @@ def sum_paths(into: Float[Array, "N F"], log_probs: Float[Array, "N F"]) -> Floa
       into: log-probability of the paths that come from another state before each frame.
       log_probs: of the state's class in each frame.
     """
-
-    Pair = tuple[jax.Array, jax.Array]
 
     def combine(first: Pair, second: Pair) -> Pair:
         return first[0] + second[0], jnp.logaddexp(first[1] + second[0], second[1])

@@ -27,10 +27,13 @@ class JointBeam(Beam):
 
     Attributes:
       ctc_weight: of CTC; with 0 the texts and scores are those of `Beam`.
+      candidates: the decoder's likeliest tokens, by which each text is extended besides its end (the pre-beam of
+        ESPnet). If None, twice the size.
       blank: the class of the blank; a negative one counts from the last. If None, that of the run's objective.
     """
 
     ctc_weight: float = config_field(0.3, at_least=0, at_most=1)
+    candidates: int | None = config_field(None, at_least=1)
     blank: int | None = None
 
     def for_run(self, field: str, model: Any, objective: Any) -> Self:
@@ -45,7 +48,7 @@ class JointBeam(Beam):
 
     def hypotheses(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Hypotheses:
         blank = -1 if self.blank is None else self.blank
-        joint = JointGenerator(generator.model, self.ctc_weight, blank, self.end)
+        joint = JointGenerator(generator.model, self.ctc_weight, self.candidates or 2 * self.size, blank, self.end)
         return super().hypotheses(joint, variables, inputs, length)
 
     def log_probs(self, logits: Float[Array, "N V"]) -> Float[Array, "N V"]:
@@ -59,11 +62,13 @@ class JointGenerator(Cached):
 
     Attributes:
       ctc_weight: of CTC.
+      candidates: the number of the decoder's likeliest tokens that have a score; others have -inf.
       blank: the class of the blank.
-      end: the tokens that end a text.
+      end: the tokens that end a text, which have a score, too.
     """
 
     ctc_weight: float
+    candidates: int
     blank: int
     end: tuple[int, ...]
 
@@ -91,5 +96,11 @@ class JointGenerator(Cached):
     def _score(self, logits: Float[Array, "N V"], frames: FrameLogProbs, paths: PrefixPaths) -> Float[Array, "N V"]:
         """What each next token adds to the score of its text."""
         of_decoder = jax.nn.log_softmax(logits.astype(jnp.float32))
-        of_ctc = jnp.minimum(frames.score_next(paths, self.end) - paths.score[:, None], 0.0)
-        return (1 - self.ctc_weight) * of_decoder + self.ctc_weight * of_ctc
+        _, candidates = jax.lax.top_k(of_decoder, min(self.candidates, of_decoder.shape[1]))
+        ends = jnp.tile(jnp.array(self.end, jnp.int32), (len(logits), 1))
+        tokens = jnp.concatenate([candidates, ends], axis=1)
+        of_ctc = jnp.where(jnp.isin(tokens, ends[:1]), paths.total[:, -1:], frames.score(paths, tokens))
+        added = (1 - self.ctc_weight) * jnp.take_along_axis(of_decoder, tokens, axis=1)
+        added += self.ctc_weight * jnp.minimum(of_ctc - paths.score[:, None], 0.0)
+        rows = jnp.arange(len(logits))[:, None]
+        return jnp.full_like(of_decoder, -jnp.inf).at[rows, tokens].set(added)
