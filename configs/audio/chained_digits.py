@@ -32,7 +32,6 @@ from txjax.nn.audio.framing import WholeWindows
 from txjax.nn.audio.log_energies import FlooredLog
 from txjax.nn.audio.log_mel import LogMel
 from txjax.nn.audio.mel_filters import KaldiFilters
-from txjax.nn.audio.spec_augment import AxisMasks, SpecAugment
 from txjax.nn.audio.subsampling import ImageSubsampling
 from txjax.objectives import CTC, JointCTC
 from txjax.optim import AdamW, Cosine
@@ -42,14 +41,14 @@ LETTERS = " '" + "abcdefghijklmnopqrstuvwxyz"
 SPEAKER = "yweweler"
 FRONT_END = LogMel(
     rate=8000,
-    mels=80,
+    mels=32,
     window=200,
     hop=80,
     fft=256,
     scale=2.0**15,
     framing=WholeWindows(),
     emphasis=FrameEmphasis(),
-    filters=KaldiFilters(low=20.0, allowed_empty=1),
+    filters=KaldiFilters(low=20.0),
     log=FlooredLog(),
 )
 
@@ -57,13 +56,12 @@ FRONT_END = LogMel(
 def get_config(variant: str = "conformer") -> Experiment:
     is_unseen = variant == "unseen"
     has_decoder = variant == "speech_transformer"
-    masks = SpecAugment(frequency=AxisMasks(count=2, width=15), time=AxisMasks(count=2, width=10))
     known = AllBut("speaker", (SPEAKER,)) if is_unseen else None
     speakers = {"test": known} | ({"unseen": Only("speaker", (SPEAKER,))} if is_unseen else {})
     search = JointBeam(size=5) if has_decoder else BestPath()
     return Experiment(
         model=speech_model("conformer" if is_unseen else variant),
-        objective=JointCTC() if has_decoder else CTC(augment=masks if is_unseen else None),
+        objective=JointCTC() if has_decoder else CTC(),
         data=Utterances(
             name="fsdd",
             split="train",
@@ -73,7 +71,7 @@ def get_config(variant: str = "conformer") -> Experiment:
             length=28,
             tokenizer=Characters(LETTERS, specials=("</s>",) if has_decoder else ()),
             select=known,
-            speed=Speed() if is_unseen else None,
+            speed=Speed(),
             chained=Chained(),
         ),
         evals={
