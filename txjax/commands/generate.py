@@ -36,6 +36,7 @@ def run(argv: list[str]) -> int:
     copies = 1 if isinstance(search, Beam) else flags.samples
     batch = {name: np.repeat(x, copies, axis=0) for name, x in form.inputs(prompts, form.flag).items()}
     inputs = model_inputs(experiment.model, batch)
+    search = search.for_run("--ctc_weight", experiment.model, experiment.objective)
     search.end = form.end if flags.end is None else tuple(token(form.tokenizer, name) for name in flags.end)
 
     def text(prompt: str, row: Any) -> str:

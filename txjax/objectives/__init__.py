@@ -13,6 +13,7 @@ from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.ctc import CTC, ctc_loss
 from txjax.objectives.data_checks import check_model_data, languages_of
 from txjax.objectives.distillation import Distillation
+from txjax.objectives.joint_ctc import JointCTC
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
@@ -38,6 +39,7 @@ __all__ = [
     "CrossEntropy",
     "Distillation",
     "GridMask",
+    "JointCTC",
     "MaskedPatch",
     "MaskedToken",
     "MaskedVisualTokens",

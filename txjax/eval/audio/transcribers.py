@@ -1,5 +1,6 @@
 """How the model of a run writes what it hears: by a search of CTC, or as a decoder, token by token."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,14 +25,12 @@ def ctc_transcriber(context: Context, search: CTCSearch) -> Transcribe:
     The first argument of the function is (variables, table): the table of the n-gram, or None.
     """
     model = context.model
-    objective = context.objective
+    objective: Any = context.objective
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, table = state
-        inputs = objective.inputs(model, batch)
-        logits = model.apply(variables, **inputs, train=False)
-        frames = model.output_length(inputs["features_length"])
-        texts = search(logits, frames, objective.blank, table)  # type: ignore[attr-defined]
+        logits, frames = objective.frame_logits(model, variables, batch)
+        texts = search(logits, frames, objective.blank, table)
         return texts.symbols[:, 0], texts.lengths[:, 0]
 
     return transcribe
@@ -73,7 +72,9 @@ def count_ngram(ngram: Ngram, context: Context, data: Any) -> np.ndarray:
 
 
 def count_symbols(model: Any, objective: Any, data: Dataset) -> int:
-    """The classes of a model that may be symbols: all up to the last one that isn't the blank."""
-    output, _ = outline(model, objective, data)
-    classes = output.shape[-1]
+    """The classes of a model's frames that may be symbols: all up to the last one that isn't the blank."""
+    _, variables = outline(model, objective, data)
+    batch = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
+    logits, _ = jax.eval_shape(functools.partial(objective.frame_logits, model), variables, batch)
+    classes = logits.shape[-1]
     return classes - (objective.blank % classes == classes - 1)

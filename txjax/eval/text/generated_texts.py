@@ -55,6 +55,7 @@ class GeneratedTexts(Evaluator):
         data = self._texts()
         form = prompts_for(data, "eval.data")
         self.search.check("eval.search", form.tokenizer.vocab())
+        self.search.for_run("eval.search", model, objective)
         batch = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
         if not jax.eval_shape(functools.partial(source_inputs, model), batch):
             suited = {Pairs: "source_tokens, such as EncoderDecoder", Utterances: "features, such as SpeechTransformer"}
@@ -68,7 +69,8 @@ class GeneratedTexts(Evaluator):
         assert isinstance(form, Sources | SpokenPrompts)
         opening = jnp.array(form.opening, jnp.int32)
         end = self.search.end or form.end
-        search = dataclasses.replace(self.search, end=end)
+        search = self.search.for_run(f"config.evals.{context.name}.search", context.model, context.objective)
+        search = dataclasses.replace(search, end=end)
 
         def generate(variables: PyTree, batch: Batch) -> PyTree:
             prompts = constrain(jnp.tile(opening, (len(batch["id"]), 1)), "batch", "length")

@@ -77,9 +77,12 @@ CARD = Card(
     examples=(
         Example(
             model=SpeechTransformer(
-                vocab=VOCAB, encoder=AudioEncoder(**_TINY, subsampling=GatedSubsampling(channels=4)), **_TINY
+                vocab=VOCAB,
+                encoder=AudioEncoder(**_TINY, subsampling=GatedSubsampling(channels=4)),
+                ctc_head=TokenClasses(VOCAB),
+                **_TINY,
             ),
-            objectives={"NextToken": None},
+            objectives={"NextToken": None, "JointCTC": None},
             returns="what its `head` gives; by default `nn.Logits` `[B L V]` of the text, which is `tokens`",
             config="configs/audio/speech2text_librispeech.py",
         ),
