@@ -27,6 +27,7 @@ def run(argv: list[str]) -> int:
     from txjax import backend
     from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
     from txjax.objectives import model_inputs
+    from txjax.train.check import check_without_data
 
     search = search_of(flags)
     experiment = read(flags)
@@ -41,7 +42,7 @@ def run(argv: list[str]) -> int:
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
 
-    with open_run(flags, experiment) as loaded:
+    with open_run(flags, experiment, check_without_data) as loaded:
         (window,) = experiment.data.spec()["tokens"].shape
         generator = generator_for(experiment.model, loaded.variables, inputs, window)
         if isinstance(generator, Recomputed):
