@@ -27,12 +27,8 @@ from txjax.experiment import Experiment
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, Learned, MeanPrefix, NormedPool
-from txjax.nn.audio.emphasis import FrameEmphasis
 from txjax.nn.audio.feature_norms import FixedNorm
-from txjax.nn.audio.framing import WholeWindows
-from txjax.nn.audio.log_energies import FlooredLog
-from txjax.nn.audio.log_mel import LogMel
-from txjax.nn.audio.mel_filters import KaldiFilters
+from txjax.nn.audio.front_ends import telephone
 from txjax.nn.audio.spec_augment import AxisMasks, SpecAugment
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
@@ -66,18 +62,7 @@ def images() -> Experiment:
 
 def digits(origin: tuple[From, ...] | None) -> Experiment:
     """The AST on 40 x 64 features, initialised from `origin`."""
-    front_end = LogMel(
-        rate=8000,
-        mels=MELS,
-        window=200,
-        hop=80,
-        fft=256,
-        framing=WholeWindows(),
-        emphasis=FrameEmphasis(),
-        filters=KaldiFilters(low=20.0),
-        log=FlooredLog(),
-        norm=FixedNorm(-6.2, 3.8),
-    )
+    front_end = telephone(mels=MELS, scale=1.0, norm=FixedNorm(-6.2, 3.8))
     recordings: dict[str, Any] = dict(
         name="fsdd", rate=8000, stored_rate=8000, samples=200 + 80 * (FRAMES - 1), too_long="cut"
     )
