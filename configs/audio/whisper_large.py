@@ -5,7 +5,8 @@
 
 The published models were trained on 680,000 (large-v2) to 5,000,000 hours (large-v3), which aren't public. This is
 their architecture with windows of 30 seconds, their batch and optimizer, and at most 51,865 pieces of the
-transcripts. The encoder reads the silence behind an utterance, as theirs does.
+transcripts, each behind the prompt of its language and task. The encoder reads the silence behind an utterance, as
+theirs does.
 
 Cost: 2.2e21 FLOPs for large-v3, 1.9e21 for turbo with 48 pieces an utterance; 63 and 55 days of one H100 at 40% of its
 989.5 TFLOP/s.
@@ -30,11 +31,12 @@ VARIANTS = ("large-v3", "turbo")
 PLANS = (("whisper-large-v3", "large-v3", "v5e:8x8", ("mesh.data=8", "mesh.fsdp=8", "microbatches=2")),)
 TRAIN = "train_clean100+train_clean360+train_other500"
 WINDOW = 480_000
+PROMPT = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")
 
 
 def get_config(size: str = "large-v3") -> Experiment:
     tokenizer = Trained(
-        algorithm=BPE(), size=51_865, name="librispeech", split="train_clean100", specials=("<|endoftext|>",)
+        algorithm=BPE(), size=51_865, name="librispeech", split="train_clean100", specials=("<|endoftext|>", *PROMPT)
     )
     lowercase = TextNormalization(case="lower")
     speech: dict[str, Any] = dict(
@@ -44,6 +46,7 @@ def get_config(size: str = "large-v3") -> Experiment:
         normalization=lowercase,
         samples=WINDOW,
         length=256,
+        prompt=PROMPT,
     )
     return Experiment(
         model=whisper(size, dtype="bfloat16", stack=Stack(remat="dots")),

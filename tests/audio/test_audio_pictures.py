@@ -18,11 +18,11 @@ from txjax.data import Characters, LabelledAudio, Utterances
 from txjax.experiment import Experiment
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.audio.speech_transformer import speech2text
-from txjax.nn import Classes, MeanPrefix
+from txjax.nn import Classes, MeanPrefix, TokenClasses
 from txjax.nn.audio.log_mel import LogMel
 from txjax.nn.audio.sequence_subsampling import GatedSubsampling
 from txjax.nn.audio.spec_augment import AxisMasks, SpecAugment
-from txjax.objectives import Classification, NextToken
+from txjax.objectives import Classification, JointCTC
 from txjax.objectives.base import example_keys
 from txjax.optim import AdamW, Constant
 from txjax.report.inspection import picture
@@ -142,13 +142,13 @@ def speech_run(folder: Path, **fields: Any) -> Experiment:
 
 @pytest.mark.slow
 def test_a_decoder_of_speech(tmp_path: Path, capsys: Any) -> None:
-    """Cross-attention and attention of the encoder below the spectrogram."""
+    """Cross-attention and attention of the encoder below the spectrogram; its CTC has symbols above it."""
     tokenizer = Characters("efhinorstuvwx", specials=("</s>",))
     encoder = {"front_end": FRONT_END, "subsampling": GatedSubsampling(channels=8), "depth": 1}
-    model = speech2text(vocab=14, width=8, depth=1, heads=2, encoder=encoder)
+    model = speech2text(vocab=14, width=8, depth=1, heads=2, encoder=encoder, ctc_head=TokenClasses(15))
     masks = SpecAugment(time=AxisMasks(count=1, width=4))
     data = Utterances(tokenizer=tokenizer, length=8)
-    run = speech_run(tmp_path / "data", model=model, objective=NextToken(augment=masks), data=data)
+    run = speech_run(tmp_path / "data", model=model, objective=JointCTC(augment=masks), data=data)
     assert train(run, tmp_path / "run") == 0
     record = inspect(capsys, tmp_path / "run", "--examples=1", "--layer=0")
     sequences = ("decoder_cross", "encoder_attention", "decoder_attention")

@@ -1,5 +1,6 @@
 """A run of a Speech-Transformer on a folder of recordings: trained, evaluated, and its texts generated."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,17 @@ import pytest
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, Utterances
-from txjax.decoding import Sampling
+from txjax.decoding import JointBeam, Ngram, PrefixBeam, Sampling
 from txjax.eval import ErrorRates, GeneratedTexts, Samples
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.models.audio.speech_transformer import speech2text
 from txjax.models.text.decoder import Decoder
+from txjax.nn import TokenClasses
 from txjax.nn.audio.log_mel import LogMel
 from txjax.nn.audio.sequence_subsampling import GatedSubsampling
-from txjax.objectives import NextToken
+from txjax.nn.audio.spec_augment import SpecAugment
+from txjax.objectives import CTC, JointCTC, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.train.check import check
 from txjax.train.trainer import train
@@ -30,18 +33,18 @@ pytestmark = pytest.mark.claim(
     "Generation", "`txjax generate --audio` and evaluations write what a Speech-Transformer hears; errors"
 )
 
-TOKENIZER = Characters("efhinorstuvwx", specials=("</s>",))
+TOKENIZER = Characters("efhinorstuvwx", specials=("</s>", "[SOT]", "[EN]"))
 GREEDY = Sampling(temperature=0)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Utterances:
-    """Six recordings of noise, with the words of small numbers."""
+    """Six recordings of noise, with the words of small numbers, each behind a prompt of two tokens."""
     folder = tmp_path_factory.mktemp("recordings")
     files = {f"{n}.wav": file(noise(1200 + 100 * n, seed=n)) for n in range(6)}
     rows = [{"audio": name, "text": WORDS[n]} for n, name in enumerate(files)]
     data_dir = write_folder(folder, files, {"train": rows})
-    fields: dict[str, Any] = dict(rate=8000, samples=1800, length=8, tokenizer=TOKENIZER)
+    fields: dict[str, Any] = dict(rate=8000, samples=1800, length=9, tokenizer=TOKENIZER, prompt=("[SOT]", "[EN]"))
     return Utterances("txjax_audio", "train", data_dir, **fields)
 
 
@@ -49,7 +52,7 @@ def experiment(data: Utterances, **fields: Any) -> Experiment:
     front_end = LogMel(rate=8000, window=200, hop=80, fft=256, mels=8)
     encoder = {"front_end": front_end, "subsampling": GatedSubsampling(channels=16), "depth": 1}
     settings: dict[str, Any] = dict(
-        model=speech2text(vocab=14, width=32, depth=1, heads=2, encoder=encoder),
+        model=speech2text(vocab=16, width=32, depth=1, heads=2, encoder=encoder),
         objective=NextToken(),
         data=data,
         optimizer=AdamW(peak_lr=1e-2, weight_decay=0.0, schedule=Constant()),
@@ -106,6 +109,46 @@ def test_what_is_heard_is_written(data: Utterances, tmp_path: Path, capsys: Any)
         assert code == 2 and message in err
 
 
+def joint(data: Utterances, **fields: Any) -> Experiment:
+    """With a head of CTC on twice as many frames, since "three" needs six."""
+    plain = experiment(data).model
+    encoder = plain.encoder.clone(subsampling=GatedSubsampling(channels=16, strides=(2,)))
+    settings: dict[str, Any] = dict(model=plain.clone(encoder=encoder, ctc_head=TokenClasses(17)), objective=JointCTC())
+    settings |= dict(num_steps=100, checkpoint=Checkpoints(every_steps=100))
+    return experiment(data, **settings | fields)
+
+
+@pytest.mark.slow
+def test_ctc_and_attention_hear_the_same(data: Utterances, tmp_path: Path, capsys: Any) -> None:
+    """A joint run is scored by both, by the joint beam and by searches of CTC alone."""
+    searches = {"joint": JointBeam(2), "greedy": GREEDY, "ctc": PrefixBeam(4, ngram=Ngram(2), ngram_weight=0.1)}
+    evals: dict[str, Any] = {name: ErrorRates(data, search=s, every_steps=100) for name, s in searches.items()}
+    evals["texts"] = GeneratedTexts(data, metrics=("exact_match",), every_steps=100, search=JointBeam(2), batch_size=4)
+    workdir = tmp_path / "run"
+    assert train(joint(data, evals=evals), workdir) == 0
+    rows = list(read_metrics(workdir))
+    assert {name: rows[-1][f"eval/{name}/wer"] for name in searches} == dict.fromkeys(searches, 0)
+    assert rows[-1]["eval/texts/exact_match"] == 1
+    terms = rows[0]["train/ctc"] + rows[0]["train/next_token"]
+    assert rows[0]["train/loss"] == pytest.approx(terms) and rows[0]["train/too_long"] == 0
+    capsys.readouterr()
+    audio = [f"--audio={Path(data.data_dir or '') / '2.wav'}", "--length=7", "--json"]
+    answers = {}
+    for weight in ("0", "0.5"):
+        code, out, _ = ask(capsys, f"--workdir={workdir}", *audio, "--beam=2", f"--ctc_weight={weight}")
+        answers[weight] = json.loads(out)
+        assert code == 0
+    assert answers["0.5"]["texts"] == ["three"]
+    code, out, _ = ask(capsys, f"--workdir={workdir}", *audio, "--beam=2")
+    assert json.loads(out) == answers["0"] != answers["0.5"]
+    for flags, message in (
+        (["--ctc_weight=.3"], "--ctc_weight: expected --beam too, got 0.3"),
+        (["--beam=2", "--ctc_weight=3"], "--ctc_weight: expected at most 1"),
+    ):
+        code, _, err = ask(capsys, f"--workdir={workdir}", *audio, *flags)
+        assert code == 2 and message in err
+
+
 def test_recordings_that_are_unusable_are_one_line(data: Utterances, tmp_path: Path) -> None:
     from txjax.decoding import prompts_for
 
@@ -123,8 +166,32 @@ def test_recordings_that_are_unusable_are_one_line(data: Utterances, tmp_path: P
             form.inputs([str(path)], "--audio")
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"objective": NextToken()},
+            r"config\.evals\.x\.search: expected an objective that trains config\.model\.ctc_",
+        ),
+        ({"model": None}, r"config\.model\.ctc_head: expected TokenClasses\(\.\.\.\), for JointCTC, got None"),
+        ({"classes": 9}, r"config\.model\.ctc_head\.classes: expected at least 17, the 16 symbols of config\.data and"),
+        ({"objective": JointCTC(ctc=CTC(blank=1))}, r"config\.objective\.ctc\.blank: expected the class of the blank"),
+        ({"objective": JointCTC(ctc=CTC(augment=SpecAugment()))}, r"config\.objective\.ctc\.augment: expected None"),
+        ({"objective": JointCTC(ctc_weight=1)}, r"config\.objective\.ctc_weight: expected less than 1, got 1"),
+    ],
+)
+def test_joint_settings_that_do_not_fit(data: Utterances, fields: dict[str, Any], message: str) -> None:
+    run = joint(data, evals={"x": ErrorRates(data, search=JointBeam())})
+    if "classes" in fields:
+        fields = {"model": run.model.clone(ctc_head=TokenClasses(fields["classes"]))}
+    elif "model" in fields:
+        fields = {"model": run.model.clone(ctc_head=None)}
+    with pytest.raises(UserError, match=message):
+        check(dataclasses.replace(run, **fields))
+
+
 def test_settings_that_do_not_fit_come_before_the_first_step(data: Utterances) -> None:
-    decoder = Decoder(vocab=14, width=8, depth=1, heads=2)
+    decoder = Decoder(vocab=16, width=8, depth=1, heads=2)
     evals: dict[str, Any] = {"texts": GeneratedTexts(data, metrics=("exact_match",), search=GREEDY)}
     with pytest.raises(UserError, match=r"config\.model: expected a model with features, such as SpeechTransformer"):
         check(experiment(data, model=decoder, evals=evals))

@@ -72,6 +72,21 @@ def test_a_tokenizer_with_an_end_gives_the_rows_of_a_decoder(levels):
     assert batch["weights"][6:].sum() == 0 and batch["audio_length"][6:].tolist() == [0, 0]
 
 
+def test_a_prompt_begins_the_rows_of_a_decoder(levels):
+    tokenizer = Characters("efhinorstuvwx", specials=("[EN]", "[END]", "[SOT]"))
+    fields = FIELDS | {"length": 7, "data_dir": levels, "samples": 900, "prompt": ("[SOT]", "[EN]")}
+    data = Utterances(**fields, tokenizer=tokenizer)
+    example = data.open().example(1, 0, np.random.default_rng(0))
+    two = [8, 11, 5]
+    assert data.opening() == (15, 13) and data.most_symbols() == 5
+    assert example["tokens"].tolist() == [15, 13, *two, 0, 0] and example["targets"].tolist() == [13, *two, 14, 0, 0]
+    assert example["weights"].tolist() == [0, 1, 1, 1, 1, 0, 0]
+    with pytest.raises(UserError, match=r"data.prompt: expected \(\), since the tokenizer has no token that ends"):
+        Utterances(**fields, tokenizer=Characters("efhinorstuvwx", specials=("[SOT]", "[EN]"))).check()
+    with pytest.raises(UserError, match=r"data.length: expected more than 2, the tokens of data.prompt, got 2"):
+        Utterances(**fields | {"length": 2}, tokenizer=tokenizer).check()
+
+
 def test_an_evaluation_has_what_describes_the_training_data(levels):
     normalization = TextNormalization(case="lower")
     train = Utterances(**FIELDS, data_dir=levels, samples=900, stored_rate=8000, normalization=normalization)

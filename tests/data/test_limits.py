@@ -21,13 +21,17 @@ from txjax.data import (
     train_batches,
 )
 from txjax.data.tfds import records as tfds_records
+from txjax.models.audio.conformer import Conformer
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, TokenClasses
-from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification, check_vocab
-from txjax.objectives.data_checks import check_classes
+from txjax.nn.audio.differences import Differences
+from txjax.nn.audio.log_mel import LogMel
+from txjax.nn.audio.mel_filters import SlaneyFilters
+from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification, check_model_data
+from txjax.objectives.data_checks import check_classes, check_rate
 from txjax.types import UserError
 
 from helpers import runs, sentence_set
@@ -146,9 +150,19 @@ def test_data_with_more_symbols_or_classes_than_a_head_inside_the_model():
     inner = Wrapped(encoder=ViT(head=Classes(20, FirstToken()), width=8, depth=1, heads=1, patch=4))
     words = Utterances(name="fsdd")
     with pytest.raises(UserError, match=r"config.model.encoder.head.classes: expected at least 28, .*, got 20"):
-        check_vocab(inner, words)
+        check_model_data(inner, words)
     with pytest.raises(UserError, match=r"config.model.encoder.head.classes: expected at least 21, .*, got 20"):
         check_classes(inner, Images(name="txjax_digits", classes=21))
+
+
+@pytest.mark.parametrize("front_end", [LogMel(rate=8000, filters=SlaneyFilters(high=4000.0)), Differences()])
+def test_a_front_end_of_another_rate_than_the_data(front_end):
+    model = Wrapped(encoder=Conformer(width=8, depth=1, heads=2, front_end=front_end))
+    rate = front_end.rate
+    check_rate(model, Utterances(rate=rate))
+    message = rf"config.data.rate: expected {rate}, that of config.model.encoder.front_end.rate, got 11025"
+    with pytest.raises(UserError, match=message):
+        check_rate(model, Utterances(rate=11025))
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ def add_generation_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", type=kind, help=meaning)
     parser.add_argument("--beam", type=int, metavar="SIZE", help="beam search instead of sampling")
     parser.add_argument("--length_penalty", type=float, help="of --beam (Wu et al. 2016); default 0.6")
+    parser.add_argument("--ctc_weight", type=float, help="of CTC in the scores of --beam, for a run of JointCTC")
     parser.add_argument(
         "--end",
         action="append",
@@ -49,7 +50,7 @@ def add_generation_flags(parser: argparse.ArgumentParser) -> None:
 
 def search_of(flags: argparse.Namespace) -> Beam | Sampling:
     """The search that the flags describe. Raises UserError for flags of different searches, or out of range."""
-    from txjax.decoding import Beam, Sampling
+    from txjax.decoding import Beam, JointBeam, Sampling
     from txjax.tree import check_fields
 
     def set_flags(*names: str) -> dict[str, Any]:
@@ -59,11 +60,11 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
         if getattr(flags, name) < 1:
             raise UserError(f"--{name}", "at least 1", getattr(flags, name))
     drawing = set_flags(*DRAWING)
-    penalty = set_flags("length_penalty")
+    of_beam = set_flags("length_penalty", "ctc_weight")
     search: Beam | Sampling
     if flags.beam is None:
-        if penalty:
-            raise UserError("--length_penalty", "--beam too", *penalty.values())
+        for name, value in of_beam.items():
+            raise UserError(f"--{name}", "--beam too", value)
         search = Sampling(**{"temperature": 0.8} | drawing)
     else:
         for name, value in drawing.items():
@@ -72,7 +73,8 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
             raise UserError("--beam", "at least 1", flags.beam)
         if flags.samples > flags.beam:
             raise UserError("--samples", f"at most the {flags.beam} texts of the beam", flags.samples)
-        search = Beam(flags.beam, **penalty)
+        kind = Beam if flags.ctc_weight is None else JointBeam
+        search = kind(size=flags.beam, **of_beam)
     check_fields(search, "--")
     return search
 

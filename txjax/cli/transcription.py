@@ -50,6 +50,7 @@ def transcribe(flags: argparse.Namespace, experiment: Experiment) -> int:
     from txjax.data import Utterances
     from txjax.decoding.frame_times import FrameTimes
     from txjax.decoding.spoken_prompts import read_recordings
+    from txjax.train.check import check_without_data
 
     search = ctc_search_of(flags)
     data = experiment.data
@@ -58,7 +59,7 @@ def transcribe(flags: argparse.Namespace, experiment: Experiment) -> int:
     paths = recordings_of(flags)
     batch = read_recordings(paths, data, "--audio")
     seconds = FrameTimes.of(experiment.model, data.rate).tokens if flags.times else None
-    with open_run(flags, experiment) as loaded:
+    with open_run(flags, experiment, check_without_data) as loaded:
         recognise = recogniser(experiment, data, search, flags.samples, seconds)
         for side in sides(flags, experiment, loaded):
             if flags.adapters and not flags.json:
@@ -76,7 +77,7 @@ def ctc_search_of(flags: argparse.Namespace) -> CTCSearch:
     """The search that the flags describe. Raises UserError for flags of a decoder's."""
     from txjax.decoding import BestPath, PrefixBeam
 
-    defaults = {name: None for name in (*DRAWING, "length_penalty", "end")} | {"length": LENGTH}
+    defaults = {name: None for name in (*DRAWING, "length_penalty", "ctc_weight", "end")} | {"length": LENGTH}
     for name, default in defaults.items():
         if (value := getattr(flags, name)) != default:
             raise UserError(f"--{name}", "a decoder's run: texts of CTC aren't written token by token", value)
@@ -105,9 +106,7 @@ def recogniser(
     objective: Any = experiment.objective
 
     def logits_and_texts(variables: PyTree, batch: Inputs) -> tuple[Any, ...]:
-        inputs = objective.inputs(model, batch)
-        logits = model.apply(variables, **inputs, train=False)
-        frames = model.output_length(inputs["features_length"])
+        logits, frames = objective.frame_logits(model, variables, batch)
         return logits, frames, search(logits, frames, objective.blank)
 
     find_texts = backend.jit(logits_and_texts)

@@ -29,6 +29,7 @@ def run(argv: list[str]) -> int:
     from txjax import backend
     from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
     from txjax.objectives import CTC, model_inputs
+    from txjax.train.check import check_without_data
 
     search = search_of(flags)
     experiment = read(flags)
@@ -41,12 +42,13 @@ def run(argv: list[str]) -> int:
     copies = 1 if isinstance(search, Beam) else flags.samples
     batch = {name: np.repeat(x, copies, axis=0) for name, x in form.inputs(prompts, form.flag).items()}
     inputs = model_inputs(experiment.model, batch)
+    search = search.for_run("--ctc_weight", experiment.model, experiment.objective)
     search.end = form.end if flags.end is None else tuple(token(form.tokenizer, name) for name in flags.end)
 
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
 
-    with open_run(flags, experiment) as loaded:
+    with open_run(flags, experiment, check_without_data) as loaded:
         (window,) = experiment.data.spec()["tokens"].shape
         generator = generator_for(experiment.model, loaded.variables, inputs, window)
         if isinstance(generator, Recomputed):

@@ -7,6 +7,7 @@ from txjax.decoding.beam import Beam, Hypotheses
 from txjax.decoding.ctc_alignment import Alignment, align
 from txjax.decoding.ctc_search import BestPath, CTCSearch, CTCTexts, PrefixBeam
 from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empty_cache, generator_for
+from txjax.decoding.joint_beam import JointBeam
 from txjax.decoding.ngram import Ngram
 from txjax.decoding.normalized_beam import NormalizedBeam
 from txjax.decoding.parallel_decoding import ParallelDecoding
@@ -28,6 +29,7 @@ __all__ = [
     "Generator",
     "Hypotheses",
     "Inputs",
+    "JointBeam",
     "Ngram",
     "NormalizedBeam",
     "ParallelDecoding",

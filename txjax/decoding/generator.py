@@ -77,14 +77,26 @@ class Cached(Generator):
         return unstacked(variables, apart)
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
+        output, cache = self.read_prompts(variables, inputs, length)
+        return last_logits(output), cache
+
+    def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
+        output, cache = self._read(variables, state, {"tokens": tokens[:, None]})
+        return last_logits(output), cache
+
+    def read_prompts(
+        self, variables: PyTree, inputs: Inputs, length: int, method: str | None = None
+    ) -> tuple[Any, PyTree]:
+        """The model's output for the prompts and all other inputs, and the cache with space for `length` more tokens.
+
+        Args:
+          method: of the model, which takes the same arguments. If None, `__call__`.
+        """
         cache = empty_cache(self.model, variables, inputs, length)
         if any(path.rpartition("/")[2] == PROMPT for path in flat_paths(cache)):
             before = {name: x[:, :0] if name in TEXT else x for name, x in inputs.items()}
             _, cache = self._read(variables, cache, before)
-        return self._call(variables, cache, inputs)
-
-    def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
-        return self._call(variables, state, {"tokens": tokens[:, None]})
+        return self._read(variables, cache, inputs, method)
 
     def select(self, state: PyTree, rows: Int[Array, "B K"]) -> PyTree:
         def move(path: tuple[Any, ...], leaf: Any) -> Any:
@@ -101,12 +113,9 @@ class Cached(Generator):
 
         return jax.tree.map_with_path(move, state, is_leaf=_is_boxed)
 
-    def _call(self, variables: PyTree, cache: PyTree, inputs: Inputs) -> Step:
-        output, cache = self._read(variables, cache, inputs)
-        return Logits.of(output)[:, -1].dense(), cache
-
-    def _read(self, variables: PyTree, cache: PyTree, inputs: Inputs) -> tuple[Any, PyTree]:
-        output, changed = self.model.apply({**variables, "cache": cache}, **inputs, train=False, mutable=["cache"])
+    def _read(self, variables: PyTree, cache: PyTree, inputs: Inputs, method: str | None = None) -> tuple[Any, PyTree]:
+        called = {"train": False, "mutable": ["cache"], "method": method}
+        output, changed = self.model.apply({**variables, "cache": cache}, **inputs, **called)
         return output, changed["cache"]
 
 
@@ -145,6 +154,11 @@ class Recomputed(Generator):
     def _call(self, variables: PyTree, state: PyTree) -> Step:
         output = self.model.apply(variables, tokens=state["text"], **state["others"], train=False)
         return Logits.of(output).take(state["count"][:, None] - 1)[:, 0].dense(), state
+
+
+def last_logits(output: Any) -> Float[Array, "B V"]:
+    """The logits of the last token of each row, from a model's output."""
+    return Logits.of(output)[:, -1].dense()
 
 
 def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, ...], along: str = "batch") -> jax.Array:

@@ -90,9 +90,9 @@ class Sources(Prompts):
     template: str | None = None
 
     @property
-    def start(self) -> int:
+    def opening(self) -> tuple[int, ...]:
         """The token that begins a target."""
-        return self.tokenizer.special(self.pairs.start)
+        return (self.tokenizer.special(self.pairs.start),)
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
         pairs = self.pairs
@@ -109,8 +109,7 @@ class Sources(Prompts):
             log.warning("%s: %d of %d sources lose their last tokens: %s are read", field, long, len(ids), limit)
         end = tokenizer.special(pairs.end)
         source, segments = _fill_rows([np.append(tokens[:most], end) for tokens in ids], [0] * len(ids))
-        start = np.full((len(ids), 1), self.start, np.int32)
-        inputs: Inputs = {"tokens": start, "source_tokens": source}
+        inputs: Inputs = {"tokens": np.tile(np.array(self.opening, np.int32), (len(ids), 1)), "source_tokens": source}
         return inputs if segments.all() else {**inputs, "source_segments": segments}
 
     def source(self, prompt: str) -> str:

@@ -17,30 +17,34 @@ from txjax.types import UserError, require
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpokenPrompts(Prompts):
-    """Prompts of a model of speech: the paths of WAV and FLAC files. The text begins with the start token alone.
+    """Prompts of a model of speech: the paths of WAV and FLAC files. The text begins with the tokens that begin
+    those of the training data.
 
     Attributes:
-      start: the token that begins a text.
       utterances: the training data: their rate, their longest recording, what is usable.
     """
 
     flag: ClassVar[str] = "--audio"
 
-    start: int
     utterances: Utterances
+
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """The tokens that begin a text."""
+        return self.utterances.opening()
 
     @classmethod
     def of(cls, data: Utterances, field: str) -> "SpokenPrompts":
         """The prompts of a model that is trained on these data, which the field names."""
         roles = data.tokenizer.roles()
-        if roles.beginning is None or not roles.eos:
+        if not data.opening():
             expected = "recordings whose tokenizer has a token that ends a text, for a decoder"
             raise UserError(field, expected, type(data.tokenizer).__name__)
-        return cls(data.tokenizer, roles.eos, start=roles.beginning, utterances=data)
+        return cls(data.tokenizer, roles.eos, utterances=data)
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
-        start = np.full((len(prompts), 1), self.start, np.int32)
-        return {"tokens": start, **read_recordings(prompts, self.utterances, field)}
+        opening = np.tile(np.array(self.opening, np.int32), (len(prompts), 1))
+        return {"tokens": opening, **read_recordings(prompts, self.utterances, field)}
 
     def text_before(self, prompt: str) -> str:
         return prompt + "\n"

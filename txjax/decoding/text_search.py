@@ -1,6 +1,7 @@
 """What all searches share."""
 
 import dataclasses
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,10 @@ class Search:
         """Raises UserError, for `field`, if the search ends texts at a token outside of the vocabulary."""
         if outside := [token for token in self.end if not 0 <= token < vocab]:
             raise UserError(f"{field}.end", f"tokens below {vocab}", outside[0])
+
+    def for_run(self, field: str, model: Any, objective: Any) -> Self:
+        """The search with what it reads of a run's objective. Raises UserError, for `field`, if the run lacks it."""
+        return self
 
     def __call__(
         self, generator: Generator, variables: PyTree, inputs: Inputs, length: int, key: jax.Array

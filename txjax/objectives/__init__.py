@@ -11,8 +11,9 @@ from txjax.objectives.base import (
 )
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.ctc import CTC, ctc_loss
-from txjax.objectives.data_checks import check_vocab, languages_of
+from txjax.objectives.data_checks import check_model_data, languages_of
 from txjax.objectives.distillation import Distillation
+from txjax.objectives.joint_ctc import JointCTC
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
@@ -38,6 +39,7 @@ __all__ = [
     "CrossEntropy",
     "Distillation",
     "GridMask",
+    "JointCTC",
     "MaskedPatch",
     "MaskedToken",
     "MaskedVisualTokens",
@@ -65,7 +67,7 @@ __all__ = [
     "select_keys",
     "source_inputs",
     "apply_model",
-    "check_vocab",
+    "check_model_data",
     "languages_of",
     "missing_keys",
 ]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from txjax.data import Dataset
 from txjax.data.keys import MODALITIES, SOURCES, read_modalities
 from txjax.nn import AUX_COLLECTIONS
-from txjax.objectives.data_checks import check_vocab
+from txjax.objectives.data_checks import check_model_data
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths
 
 
@@ -78,7 +78,7 @@ class Objective:
         Raises:
           UserError: it doesn't fit; the field's name begins with `config.` or, for the objective itself, `objective`.
         """
-        check_vocab(model, data)
+        check_model_data(model, data)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         """The losses and metrics of a batch, as sums and counts.

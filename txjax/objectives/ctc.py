@@ -13,10 +13,11 @@ from txjax.nn.audio.ctc_trellis import CTCTrellis, text_fits
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.data_checks import check_special_tokens
+from txjax.objectives.losses import Sums
 from txjax.objectives.masked_features import mask_features
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
-Sums = tuple[dict[str, Mean], dict[str, Mean]]
+FrameLogits = tuple[Float[Array, "B F V"], Int[Array, "B"]]
 
 
 def ctc_loss(
@@ -97,6 +98,12 @@ class CTC(Objective):
         self.check_output(model, logits, batch)
         return aux.outcome(*self.sums(logits, model.output_length(inputs["features_length"]), batch))
 
+    def frame_logits(self, model: Any, variables: PyTree, batch: Batch) -> FrameLogits:
+        """The logits of frames for a search, and the number of frames of each example."""
+        inputs = self.inputs(model, batch)
+        logits = model.apply(variables, **inputs, train=False)
+        return logits, model.output_length(inputs["features_length"])
+
     def sums(self, logits: Float[Array, "B F V"], frames: Int[Array, "B"], batch: Batch) -> Sums:
         """The loss `ctc` and the metric `too_long` of a batch.
 
@@ -123,14 +130,15 @@ def example_weights(batch: Batch) -> Float[Array, "B"]:
     return batch["weights"].reshape(len(batch["id"]), -1).max(1)
 
 
-def check_blank(field: str, blank: int, model: Any, data: Dataset) -> None:
+def check_blank(field: str, blank: int, model: Any, data: Dataset, classes: str = "head.classes") -> None:
     """Raises UserError if the model has no class for a symbol of the data, or the class of the blank is in a text.
 
     Args:
       field: that has the blank.
+      classes: the field of the model, or of a part of it, that is the number of classes.
     """
     vocab = data.vocab()
-    head = find_size(model, "head.classes")
+    head = find_size(model, classes)
     if vocab is None:
         return
     if head is not None and head[1] < vocab:
@@ -141,5 +149,5 @@ def check_blank(field: str, blank: int, model: Any, data: Dataset) -> None:
         try:
             check_special_tokens(field, [chosen], data, "the class of the blank")
         except UserError as error:
-            place = "head.classes" if head is None else head[0]
+            place = classes if head is None else head[0]
             raise error.with_hint(f"or -1, with {vocab + 1} classes in config.model.{place}") from None

@@ -1,4 +1,4 @@
-"""Checks of a model against the data that it is trained on or evaluated with: tokens, languages, classes."""
+"""Checks of a model against the data that it is trained on or evaluated with: tokens, languages, rates, classes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,9 +9,26 @@ from txjax.tree import walk
 from txjax.types import UserError
 
 
-def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
-    """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source, or languages."""
+def check_model_data(model: Any, data: Dataset, field: str = "config.data") -> None:
+    """Raises UserError if the model doesn't read the data's languages, sampling rate or vocabulary."""
     check_languages(model, data, field)
+    check_rate(model, data, field)
+    check_vocab(model, data, field)
+
+
+def check_rate(model: Any, data: Dataset, field: str = "config.data") -> None:
+    """Raises UserError if the data's waveforms have another sampling rate than the model's front end."""
+    front_end = find_size(model, "front_end.rate")
+    for path, node in walk(data, field):
+        rate = getattr(node, "rate", None)
+        if front_end is None or not isinstance(node, Dataset) or rate is None or rate == front_end[1]:
+            continue
+        hint = "recordings of other rates are resampled to it"
+        raise UserError(f"{path}.rate", f"{front_end[1]}, that of config.model.{front_end[0]}", rate, hint=hint)
+
+
+def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
+    """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source."""
     vocab = data.vocab()
     table = find_size(model, "vocab")
     if vocab is not None and "transcript" in data.spec():

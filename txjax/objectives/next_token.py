@@ -9,7 +9,7 @@ from txjax.data import Dataset
 from txjax.nn import Logits
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
-from txjax.objectives.losses import CrossEntropy
+from txjax.objectives.losses import CrossEntropy, Sums
 from txjax.objectives.masked_features import check_augment, mask_features
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 
@@ -42,8 +42,11 @@ class NextToken(Objective):
         inputs = mask_features(self.augment, self.inputs(model, batch), batch, key, train)
         logits, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, logits, batch)
-        losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
-        return aux.outcome(losses, metrics)
+        return aux.outcome(*self.sums(logits, batch, train))
+
+    def sums(self, logits: Any, batch: Batch, train: bool) -> Sums:
+        """The losses and metrics of a batch, from the logits of every token."""
+        return self.loss("next_token", logits, batch["targets"], batch["weights"], train)
 
 
 def check_logits(model: Any, output: Any, objective: Objective) -> None:

@@ -32,13 +32,16 @@ class Utterances(AudioData):
 
     If the tokenizer has a token that ends a text (`Tokenizer.roles`), also tokens int32 [L], the token that begins a
     text (where there is none, the one that ends it) and the symbols; targets int32 [L], the symbols and the end token;
-    and weights are float32 [L], 1 for targets.
+    and weights are float32 [L], 1 for targets. With `prompt` its tokens begin a text, and have no weight as targets.
 
     Attributes:
       text: a format string over the set's features, as in `Pairs`.
-      length: L. The longest transcript has at most as many symbols, the end token included.
+      length: L. The longest transcript has at most as many symbols, the prompt and the end token included.
       tokenizer: the alphabet; the default has the space, the apostrophe and the small letters of English.
       normalization: of the transcripts.
+      prompt: names of special tokens that a decoder reads before each text, such as `("<|startoftranscript|>",
+        "<|en|>", "<|transcribe|>", "<|notimestamps|>")` of Whisper (Radford et al. 2023, 2.3). If (), the token that
+        begins a text.
       chained: recordings chained into one utterance. If None, each is one.
     """
 
@@ -46,6 +49,7 @@ class Utterances(AudioData):
     length: int = describing_field(128, at_least=1)
     tokenizer: Tokenizer = describing_field(factory=_letters)
     normalization: TextNormalization = describing_field(factory=TextNormalization)
+    prompt: tuple[str, ...] = describing_field(())
     chained: Chained | None = None
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -62,15 +66,26 @@ class Utterances(AudioData):
         """The token that ends a text; None if the tokenizer has none."""
         return next(iter(self.tokenizer.roles().eos), None)
 
+    def opening(self) -> tuple[int, ...]:
+        """The tokens that begin a text of a decoder; () if the tokenizer has no token that ends one."""
+        roles = self.tokenizer.roles()
+        if self.prompt:
+            return tuple(map(self.tokenizer.special, self.prompt))
+        return () if roles.beginning is None or not roles.eos else (roles.beginning,)
+
     def most_symbols(self) -> int:
         """The symbols of the longest transcript."""
-        return self.length - (self.end() is not None)
+        return self.length - len(self.opening())
 
     def check(self) -> None:
         super().check()
         self.tokenizer.check()
         self.normalization.check()
         self.template()
+        if self.prompt and self.end() is None:
+            raise UserError("data.prompt", "(), since the tokenizer has no token that ends a text", self.prompt)
+        if self.most_symbols() < 1:
+            raise UserError("data.length", f"more than {len(self.opening())}, the tokens of data.prompt", self.length)
         if self.chained is None:
             return
         self.chained.check()
@@ -146,11 +161,12 @@ class UtteranceSource(AudioSource):
         end = self._utterances.end()
         if end is None:
             return example | {"weights": np.array(1, np.float32)}
-        start = self._utterances.tokenizer.roles().beginning
+        row = np.array([*self._utterances.opening(), *symbols, end], np.int32)
+        is_target = np.arange(1, len(row)) >= len(row) - 1 - len(symbols)
         return example | {
-            "tokens": _pad(np.array([start, *symbols], np.int32), length),
-            "targets": _pad(np.array([*symbols, end], np.int32), length),
-            "weights": _pad(np.ones(len(symbols) + 1, np.float32), length),
+            "tokens": _pad(row[:-1], length),
+            "targets": _pad(row[1:], length),
+            "weights": _pad(is_target.astype(np.float32), length),
         }
 
 

@@ -33,7 +33,8 @@ class ErrorRates(Evaluator):
     Attributes:
       data: recordings with transcripts, such as `Utterances`.
       search: how texts are found: of a model that is trained with CTC a `CTCSearch` (`BestPath`, `PrefixBeam`), of a
-        decoder a `Search` (`Beam`). An n-gram is counted from the transcripts of the training data.
+        decoder a `Search` (`Beam`), of one that is trained by `JointCTC` each of them, or `JointBeam`. An n-gram is
+        counted from the transcripts of the training data.
       count: the number of texts in the file. If None, all.
     """
 
@@ -54,6 +55,7 @@ class ErrorRates(Evaluator):
                 expected = "a tokenizer with an end token, for a decoder"
                 raise UserError("eval.data.tokenizer", expected, type(tokenizer).__name__)
             self.search.check("eval.search", tokenizer.vocab())
+            self.search.for_run("eval.search", model, objective)
             return
         if not hasattr(objective, "blank"):
             hint = "a decoder's texts are found by search=Beam()"
@@ -94,7 +96,8 @@ class ErrorRates(Evaluator):
         """The function that makes texts, and the table of an n-gram that it reads."""
         data: Any = self.data
         if isinstance(self.search, Search):
-            search = dataclasses.replace(self.search, end=self.search.end or data.tokenizer.roles().eos)
+            search = self.search.for_run(f"config.evals.{context.name}.search", context.model, context.objective)
+            search = dataclasses.replace(search, end=search.end or data.tokenizer.roles().eos)
             return decoder_transcriber(context, search, data), None
         ngram = self.search.counted
         table = None if ngram is None else context.put(count_ngram(ngram, context, data))

@@ -1,5 +1,6 @@
 """How the model of a run writes what it hears: by a search of CTC, or as a decoder, token by token."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from txjax.data import Dataset
+from txjax.data import Dataset, Utterances
 from txjax.decoding import CTCSearch, Ngram, Search, generator_for
 from txjax.eval.evaluator import Context, outline
 from txjax.objectives import source_inputs
@@ -24,14 +25,12 @@ def ctc_transcriber(context: Context, search: CTCSearch) -> Transcribe:
     The first argument of the function is (variables, table): the table of the n-gram, or None.
     """
     model = context.model
-    objective = context.objective
+    objective: Any = context.objective
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, table = state
-        inputs = objective.inputs(model, batch)
-        logits = model.apply(variables, **inputs, train=False)
-        frames = model.output_length(inputs["features_length"])
-        texts = search(logits, frames, objective.blank, table)  # type: ignore[attr-defined]
+        logits, frames = objective.frame_logits(model, variables, batch)
+        texts = search(logits, frames, objective.blank, table)
         return texts.symbols[:, 0], texts.lengths[:, 0]
 
     return transcribe
@@ -43,15 +42,16 @@ def decoder_transcriber(context: Context, search: Search, data: Any) -> Transcri
     The first argument of the function is (variables, None).
     """
     model = context.model
-    first = data.tokenizer.roles().beginning
+    first_tokens = data.opening() if isinstance(data, Utterances) else (data.tokenizer.roles().beginning,)
+    opening = jnp.array(first_tokens, jnp.int32)
 
     def transcribe(state: PyTree, batch: Batch) -> tuple[jax.Array, jax.Array]:
         variables, _ = state
-        prompts = constrain(jnp.full((len(batch["id"]), 1), first, jnp.int32), "batch", "length")
+        prompts = constrain(jnp.tile(opening, (len(batch["id"]), 1)), "batch", "length")
         inputs = {"tokens": prompts, **source_inputs(model, batch)}
         generator = generator_for(model, variables, inputs, data.length)
         key = jax.random.fold_in(jax.random.key(context.seed), batch["id"][0])
-        tokens = search(generator, variables, inputs, data.length - 1, key)
+        tokens = search(generator, variables, inputs, data.length - len(opening), key)
         return tokens, (search.ends(tokens).cumsum(1) == 0).sum(1)
 
     return transcribe
@@ -72,7 +72,9 @@ def count_ngram(ngram: Ngram, context: Context, data: Any) -> np.ndarray:
 
 
 def count_symbols(model: Any, objective: Any, data: Dataset) -> int:
-    """The classes of a model that may be symbols: all up to the last one that isn't the blank."""
-    output, _ = outline(model, objective, data)
-    classes = output.shape[-1]
+    """The classes of a model's frames that may be symbols: all up to the last one that isn't the blank."""
+    _, variables = outline(model, objective, data)
+    batch = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
+    logits, _ = jax.eval_shape(functools.partial(objective.frame_logits, model), variables, batch)
+    classes = logits.shape[-1]
     return classes - (objective.blank % classes == classes - 1)

@@ -11,7 +11,7 @@ from txjax.data import Dataset, Source
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.features.frozen_features import check_inputs, features_of, modalities_of, sown_features
 from txjax.eval.results import GIVEN, ID
-from txjax.objectives import Objective, check_vocab, missing_keys
+from txjax.objectives import Objective, check_model_data, missing_keys
 from txjax.types import Batch, PyTree, UserError
 
 ROWS = 1024  # compared at a time
@@ -44,7 +44,7 @@ class Retrieval(Evaluator):
         spec = self.translations.spec()
         if missing := missing_keys(self.required_keys(objective), spec):
             raise UserError("eval.translations", f"examples with {', '.join(missing)}", ", ".join(spec))
-        check_vocab(model, self.translations, "eval.translations")
+        check_model_data(model, self.translations, "eval.translations")
         for data in (self.data, self.translations):
             check_inputs(model, objective, data)
             sown_features(outline(model, objective, data)[1], model)

@@ -55,6 +55,7 @@ class GeneratedTexts(Evaluator):
         data = self._texts()
         form = prompts_for(data, "eval.data")
         self.search.check("eval.search", form.tokenizer.vocab())
+        self.search.for_run("eval.search", model, objective)
         batch = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
         if not jax.eval_shape(functools.partial(source_inputs, model), batch):
             suited = {Pairs: "source_tokens, such as EncoderDecoder", Utterances: "features, such as SpeechTransformer"}
@@ -66,16 +67,17 @@ class GeneratedTexts(Evaluator):
         source = context.source
         form = prompts_for(data, f"config.evals.{context.name}.data")
         assert isinstance(form, Sources | SpokenPrompts)
-        start = form.start
+        opening = jnp.array(form.opening, jnp.int32)
         end = self.search.end or form.end
-        search = dataclasses.replace(self.search, end=end)
+        search = self.search.for_run(f"config.evals.{context.name}.search", context.model, context.objective)
+        search = dataclasses.replace(search, end=end)
 
         def generate(variables: PyTree, batch: Batch) -> PyTree:
-            prompts = constrain(jnp.full((len(batch["id"]), 1), start, jnp.int32), "batch", "length")
+            prompts = constrain(jnp.tile(opening, (len(batch["id"]), 1)), "batch", "length")
             inputs = {"tokens": prompts, **source_inputs(context.model, batch)}
             generator = generator_for(context.model, variables, inputs, data.length)
             key = jax.random.fold_in(jax.random.key(context.seed), batch["id"][0])
-            tokens = search(generator, variables, inputs, data.length - 1, key)
+            tokens = search(generator, variables, inputs, data.length - len(opening), key)
             return tokens, batch["id"], rows_with_source(batch)
 
         program = context.program(generate)

@@ -50,11 +50,13 @@ class Samples(Evaluator):
             expected = f"{names}, as in config.data"
             raise UserError("eval.data", expected, type(self.data).__name__)
         self.search.check("eval.search", prompts.tokenizer.vocab())
+        self.search.for_run("eval.search", model, objective)
 
     def start(self, context: Context) -> Evaluate:
         model = context.model
         form = prompts_for(self.data, f"config.evals.{context.name}.data")
-        search = dataclasses.replace(self.search, end=self.search.end or form.end)
+        search = self.search.for_run(f"config.evals.{context.name}.search", model, context.objective)
+        search = dataclasses.replace(search, end=search.end or form.end)
         (window,) = self.data.spec()["tokens"].shape
         where = f"config.evals.{context.name}.prompts"
         batches = [model_inputs(model, form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]

@@ -31,7 +31,7 @@ def audio_pictures(findings: Findings, views: Sequence[AudioView]) -> Iterator[P
             yield Picture(f"maps_{number}", SECTION, caption, audio_figures.maps_picture(title, view, maps, area))
         for path, chosen in findings.chosen.items():
             written = inspection.attentions[path].queries.name == "tokens"
-            if not inspection.attentions[path].over_time or (written and not inspection.example.written()):
+            if not inspection.attentions[path].over_time or (written and not inspection.example.written()[1]):
                 continue
             name = f"attention_{number}_{short(path).replace('/', '_')}"
             rows = "a row is a token that is written" if written else "a row is the time of a query"

@@ -14,7 +14,7 @@ from txjax import backend
 from txjax.decoding import align
 from txjax.decoding.frame_times import FrameTimes, encoder_and_front_end
 from txjax.nn.audio.log_mel import LogMel
-from txjax.objectives import CTC, Objective
+from txjax.objectives import CTC, JointCTC, Objective
 from txjax.objectives.base import example_keys
 from txjax.report.inspection.attention_summary import time_steps
 from txjax.report.inspection.examples import Example, word
@@ -84,7 +84,7 @@ def audio_views(
         return [], [f"no spectrogram: {error}"]
     frequencies = bin_frequencies(model)
     bins = slice(None if frequencies is None else len(frequencies))
-    find_paths = _path_program(model, objective) if isinstance(objective, CTC) and times.tokens else None
+    find_paths = _path_program(model, objective) if isinstance(objective, CTC | JointCTC) and times.tokens else None
     views = []
     for example in examples:
         length = int(example.inputs["features_length"][0])
@@ -140,12 +140,11 @@ def _recording(example: Example) -> bytes | None:
 PathProgram = Callable[..., tuple[Int[Array, "1 F"], Int[Array, "1 F"], Int[Array, ""], int]]
 
 
-def _path_program(model: Any, objective: CTC) -> PathProgram:
+def _path_program(model: Any, objective: CTC | JointCTC) -> PathProgram:
     """A program that gives the best path, that of the transcript, the number of frames, and the class of the blank."""
 
     def paths(variables: PyTree, inputs: dict[str, Any], symbols: jax.Array, lengths: jax.Array) -> tuple[Any, ...]:
-        logits = model.apply(variables, **inputs, train=False)
-        frames = model.output_length(inputs["features_length"])
+        logits, frames = objective.frame_logits(model, variables, {"id": symbols[:, 0], **inputs})
         aligned = align(logits, frames, symbols, lengths, objective.blank)
         return logits.argmax(-1), aligned.path, frames[0], objective.blank % logits.shape[-1]
 

@@ -51,18 +51,21 @@ class Example:
         segments = self.inputs.get(SEGMENTS[name])
         length = self.inputs[name].shape[1]
         if name == "tokens" and "transcript_length" in self.batch:
-            length = int(self.batch["transcript_length"][0]) + 1  # the start token
+            length = int(np.flatnonzero(self.batch["weights"][0])[-1]) + 1
         return (np.arange(length) if segments is None else np.flatnonzero(segments[row] > 0))[:most]
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
         return self._words(name, self.inputs[name][row][self.token_indices(name, row, most)])
 
-    def written(self) -> list[str]:
-        """The tokens that a decoder writes at each of its tokens: the targets, or without any the next ones."""
+    def written(self) -> tuple[Int[np.ndarray, "N"], list[str]]:
+        """The indices at which a decoder writes a token, and these tokens: the targets, or what follows a prompt."""
         if "targets" in self.batch:
-            return self._words("tokens", self.batch["targets"][0][self.batch["weights"][0] > 0])
-        return self._words("tokens", self.inputs["tokens"][0, 1:])
+            indices = np.flatnonzero(self.batch["weights"][0] > 0)
+            return indices, self._words("tokens", self.batch["targets"][0][indices])
+        tokens = self.inputs["tokens"][0]
+        opening = self.batch["tokens"].shape[1]
+        return np.arange(opening - 1, len(tokens) - 1), self._words("tokens", tokens[opening:])
 
     def _words(self, name: str, ids: Int[np.ndarray, "N"]) -> list[str]:
         tokenizer = self.tokenizers.get(name)
@@ -155,7 +158,9 @@ def _translate(
     (window,) = data.spec()["tokens"].shape
     generator = generator_for(model, variables, inputs, window)
     search = Sampling(temperature=0.0, end=end)
-    program = backend.jit(lambda v, prompt: search(generator, v, prompt, window - 1, jax.random.key(0)))
+    program = backend.jit(
+        lambda v, prompt: search(generator, v, prompt, window - prompt["tokens"].shape[1], jax.random.key(0))
+    )
     written = until(np.asarray(program(variables, {k: jnp.asarray(x) for k, x in inputs.items()}))[0], end)
     return np.concatenate([inputs["tokens"], written[None].astype(np.int32)], axis=1)
 

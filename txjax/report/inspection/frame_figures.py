@@ -52,5 +52,5 @@ def _weights_and_words(inspection: Inspection, view: AudioView, path: str) -> tu
     weights = np.asarray(inspection.kept[path].weights)[:, 0, ..., : view.tokens]
     if inspection.attentions[path].queries.name != "tokens":
         return weights[:, :, : view.tokens], []
-    words = inspection.example.written()
-    return weights[:, :, : len(words)], words
+    indices, words = inspection.example.written()
+    return weights[:, :, indices], words
