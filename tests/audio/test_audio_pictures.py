@@ -26,7 +26,7 @@ from txjax.objectives import Classification, JointCTC
 from txjax.objectives.base import example_keys
 from txjax.optim import AdamW, Constant
 from txjax.report.inspection import picture
-from txjax.report.inspection.audio_figures import spread
+from txjax.report.inspection.audio_figures import spectrogram_picture, spread
 from txjax.report.inspection.audio_views import BEST, TRANSCRIPT, AudioView, Span, audio_views, bin_frequencies
 from txjax.report.inspection.examples import Example, examples_of
 from txjax.train.trainer import train
@@ -89,6 +89,19 @@ def test_masks_are_those_of_training(tmp_path: Path) -> None:
         expected = run.objective.augment(features, length, keys)[0, : int(length[0])]  # type: ignore[attr-defined]
         np.testing.assert_array_equal(view.masked, expected)
         np.testing.assert_array_equal(view.features, features[0, : int(length[0])])
+
+
+def test_a_recording_that_is_left_out_has_a_picture(tmp_path: Path) -> None:
+    """It has no samples, no frames and no transcript."""
+    run = level_texts.experiment(tmp_path)
+    (example,) = examples_of(run.model, run.objective, run.data, "config.data", 1)
+    params = variables(run.model, **{name: np.asarray(x) for name, x in example.inputs.items()})
+    nothing = {name: np.zeros_like(x) for name, x in example.batch.items()}
+    inputs = {name: np.asarray(x) for name, x in run.model.inputs(nothing).items()}
+    empty = dataclasses.replace(example, inputs=inputs, batch=nothing)
+    (view,), notes = audio_views(run.model, params, run.objective, [empty], jax.random.key(0))
+    assert notes == [] and view.paths == {TRANSCRIPT: [], BEST: []} and len(view.features) == 1
+    assert spectrogram_picture("nothing", view).startswith(b"\x89PNG")
 
 
 def test_a_run_with_ctc(level_run: tuple[Path, Path], tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:

@@ -87,7 +87,7 @@ def audio_views(
     find_paths = _path_program(model, objective) if isinstance(objective, CTC | JointCTC) and times.tokens else None
     views = []
     for example in examples:
-        length = int(example.inputs["features_length"][0])
+        length = max(int(example.inputs["features_length"][0]), 1)  # of a recording that is left out, one of padding
         masked = masked_features(objective, example, key)
         view = AudioView(
             features=example.inputs["features"][0, :length, bins],

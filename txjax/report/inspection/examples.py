@@ -51,7 +51,7 @@ class Example:
         segments = self.inputs.get(SEGMENTS[name])
         length = self.inputs[name].shape[1]
         if name == "tokens" and "transcript_length" in self.batch:
-            length = int(np.flatnonzero(self.batch["weights"][0])[-1]) + 1
+            length = 1 + max(np.flatnonzero(self.batch["weights"][0]), default=0)
         return (np.arange(length) if segments is None else np.flatnonzero(segments[row] > 0))[:most]
 
     def words(self, name: str, row: int, most: int) -> list[str]:
