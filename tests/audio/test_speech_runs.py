@@ -10,7 +10,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints
-from txjax.data import Characters, Utterances
+from txjax.data import Characters, NextTokenPacked, Utterances
 from txjax.decoding import JointBeam, Ngram, PrefixBeam, Sampling
 from txjax.eval import ErrorRates, GeneratedTexts, Samples
 from txjax.experiment import Experiment
@@ -48,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Utterances:
     return Utterances("txjax_audio", "train", data_dir, **fields)
 
 
-def experiment(data: Utterances, **fields: Any) -> Experiment:
+def experiment(data: Any, **fields: Any) -> Experiment:
     front_end = LogMel(rate=8000, window=200, hop=80, fft=256, mels=8)
     encoder = {"front_end": front_end, "subsampling": GatedSubsampling(channels=16), "depth": 1}
     settings: dict[str, Any] = dict(
@@ -107,6 +107,39 @@ def test_what_is_heard_is_written(data: Utterances, tmp_path: Path, capsys: Any)
     for flags, message in cases:
         code, _, err = ask(capsys, f"--workdir={workdir}", *flags)
         assert code == 2 and message in err
+
+
+@pytest.mark.slow
+def test_a_language_model_has_a_part_in_the_beam(data: Utterances, tmp_path: Path, capsys: Any) -> None:
+    """With a large weight it writes a text that the language model has learned, whatever it hears."""
+    texts = NextTokenPacked("txjax_audio", "train", data.data_dir, 9, TOKENIZER, start="</s>", end="</s>")
+    model = Decoder(vocab=16, width=32, depth=1, heads=2)
+    fields: dict[str, Any] = dict(num_steps=60, checkpoint=Checkpoints(every_steps=60))
+    language, workdir = tmp_path / "language", tmp_path / "run"
+    assert train(experiment(texts, model=model, **fields), language) == 0
+    assert train(experiment(data, num_steps=1), workdir) == 0
+    capsys.readouterr()
+    recording = f"--audio={Path(data.data_dir or '') / '2.wav'}"
+    flags = [f"--workdir={workdir}", recording, "--beam=4", "--length=7", "--json"]
+    records = {}
+    for weight in (None, "0", "20"):
+        added = [] if weight is None else [f"--lm={language}@60", f"--lm_weight={weight}"]
+        code, out, err = ask(capsys, *flags, *added)
+        assert code == 0 and (f"ShallowFusion by {language} at step 60, digest " in err) == (weight == "20")
+        records[weight] = json.loads(out)
+    assert records["0"] == records[None]
+    assert records["20"]["texts"][0] in WORDS and records["20"]["scores"] != records["0"]["scores"]
+    for words, message in (
+        ([f"--lm={language}"], "--lm: expected --beam too"),
+        (["--beam=2", "--lm_weight=.3"], "--lm_weight: expected --lm=RUN too, got 0.3"),
+        (["--beam=2", f"--lm={language}", "--lm_weight=-1"], "--lm_weight: expected at least 0"),
+        (["--beam=2", "--lm=no"], "--lm: expected the folder of a run (with a config.json), got 'no'"),
+        (["--beam=2", f"--lm={workdir}"], "--lm: expected a run of texts alone, got 'Utterances in "),
+    ):
+        code, _, err = ask(capsys, f"--workdir={workdir}", recording, *words)
+        assert code == 2 and message in err and len(err.splitlines()) == 1
+    code, _, err = ask(capsys, f"--workdir={language}", "--prompt=one", "--beam=2", f"--lm={language}")
+    assert code == 2 and "--lm: expected a run of a model that reads audio or a source" in err
 
 
 def joint(data: Utterances, **fields: Any) -> Experiment:
