@@ -11,7 +11,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, NextTokenPacked, Utterances
-from txjax.decoding import JointBeam, Ngram, PrefixBeam, Sampling
+from txjax.decoding import JointBeam, Ngram, PrefixBeam, Rescoring, Sampling, ShallowFusion
 from txjax.eval import ErrorRates, GeneratedTexts, Samples
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
@@ -117,8 +117,19 @@ def test_a_language_model_has_a_part_in_the_beam(data: Utterances, tmp_path: Pat
     fields: dict[str, Any] = dict(num_steps=60, checkpoint=Checkpoints(every_steps=60))
     language, workdir = tmp_path / "language", tmp_path / "run"
     assert train(experiment(texts, model=model, **fields), language) == 0
-    assert train(experiment(data, num_steps=1), workdir) == 0
+    evals: dict[str, Any] = {
+        "fused": ErrorRates(data, search=JointBeam(4), language=ShallowFusion(str(language), weight=20.0)),
+        "rescored": ErrorRates(data, search=PrefixBeam(4), language=Rescoring(str(language))),
+    }
+    assert train(joint(data, evals=evals, num_steps=1), workdir) == 0
     capsys.readouterr()
+    assert main(["evaluate", f"--workdir={workdir}", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    row = list(read_metrics(workdir))[-1]
+    for name in evals:
+        assert scores[f"eval/{name}/wer"] == row[f"eval/{name}/wer"]
+        origin = (workdir / "samples" / name / "1.txt").read_text().splitlines()[0]
+        assert f" by {language} at step 60, digest " in origin
     recording = f"--audio={Path(data.data_dir or '') / '2.wav'}"
     flags = [f"--workdir={workdir}", recording, "--beam=4", "--length=7", "--json"]
     records = {}
