@@ -80,10 +80,10 @@ def shape_of(annotation: Any) -> str:
     return f" [{arrays[0].dim_str}]" if arrays else ""
 
 
-def linked(config: str) -> str:
-    """A link to a config, in a page of docs/."""
+def linked(config: str, root: str = "../") -> str:
+    """A link to a config, from a page whose way to the repository is `root`."""
     path, _, variant = config.partition(":")
-    return f"[{Path(path).stem}{variant and ':' + variant}](../{path})"
+    return f"[{Path(path).stem}{variant and ':' + variant}]({root}{path})"
 
 
 def systems() -> str:
@@ -91,7 +91,7 @@ def systems() -> str:
     rows = [
         [
             system.name,
-            f"[{Path(system.config).stem}]({system.config}), {system.score}",
+            f"{linked(system.config, root='')}, {system.score}",
             f"[{'; '.join(size_names(PRESETS[build.__name__]) for build in system.presets)}](docs/sizes.md)",
             system.equal_to,
             f"[{system.compiled}](docs/plan.md)",

@@ -27,12 +27,7 @@ from txjax.models.audio.branchformer import Branchformer, ConvGatingMLP
 from txjax.models.audio.conformer import Conformer, ConformerBlock, ConvModule
 from txjax.models.audio.speech_transformer import speech2text
 from txjax.nn import BatchNorm, TokenClasses
-from txjax.nn.audio.emphasis import FrameEmphasis
-from txjax.nn.audio.framing import WholeWindows
-from txjax.nn.audio.log_energies import FlooredLog
-from txjax.nn.audio.log_mel import LogMel
-from txjax.nn.audio.mel_filters import KaldiFilters
-from txjax.nn.audio.spec_augment import AxisMasks, SpecAugment
+from txjax.nn.audio.front_ends import telephone
 from txjax.nn.audio.subsampling import ImageSubsampling
 from txjax.objectives import CTC, JointCTC
 from txjax.optim import AdamW, Cosine
@@ -40,30 +35,17 @@ from txjax.optim import AdamW, Cosine
 VARIANTS = ("conformer", "branchformer", "speech_transformer", "unseen")
 LETTERS = " '" + "abcdefghijklmnopqrstuvwxyz"
 SPEAKER = "yweweler"
-FRONT_END = LogMel(
-    rate=8000,
-    mels=80,
-    window=200,
-    hop=80,
-    fft=256,
-    scale=2.0**15,
-    framing=WholeWindows(),
-    emphasis=FrameEmphasis(),
-    filters=KaldiFilters(low=20.0, allowed_empty=1),
-    log=FlooredLog(),
-)
 
 
 def get_config(variant: str = "conformer") -> Experiment:
     is_unseen = variant == "unseen"
     has_decoder = variant == "speech_transformer"
-    masks = SpecAugment(frequency=AxisMasks(count=2, width=15), time=AxisMasks(count=2, width=10))
     known = AllBut("speaker", (SPEAKER,)) if is_unseen else None
     speakers = {"test": known} | ({"unseen": Only("speaker", (SPEAKER,))} if is_unseen else {})
     search = JointBeam(size=5) if has_decoder else BestPath()
     return Experiment(
         model=speech_model("conformer" if is_unseen else variant),
-        objective=JointCTC() if has_decoder else CTC(augment=masks if is_unseen else None),
+        objective=JointCTC() if has_decoder else CTC(),
         data=Utterances(
             name="fsdd",
             split="train",
@@ -92,7 +74,7 @@ def get_config(variant: str = "conformer") -> Experiment:
 def speech_model(name: str) -> Any:
     """A model of about 300,000 parameters: 28 letters, the blank and, for a decoder, the end."""
     shared: dict[str, Any] = dict(width=64, heads=4)
-    reading: dict[str, Any] = dict(front_end=FRONT_END, subsampling=ImageSubsampling(channels=16))
+    reading: dict[str, Any] = dict(front_end=telephone(), subsampling=ImageSubsampling(channels=16))
     letters = TokenClasses(len(LETTERS) + 1)
     if name == "conformer":
         block = ConformerBlock(conv=ConvModule(kernel=7, norm=BatchNorm(group=16)))

@@ -14,8 +14,10 @@ from txjax.interop.huggingface.audio_reading import (
 from txjax.models.audio.speech_transformer import whisper
 from txjax.models.text.decoder import Decoder
 from txjax.nn.audio import front_ends
+from txjax.nn.audio.emphasis import Emphasis
 from txjax.nn.audio.feature_norms import FeatureNorm
 from txjax.nn.audio.log_mel import LogMel
+from txjax.nn.audio.waveform_convs import WaveformSamples
 from txjax.types import UserError
 
 PUBLISHED = {
@@ -23,12 +25,15 @@ PUBLISHED = {
     "Speech2TextFeatureExtractor": front_ends.speech2text(),
     "WhisperFeatureExtractor": front_ends.whisper(),
     "ParakeetFeatureExtractor": front_ends.parakeet(),
+    "Wav2Vec2FeatureExtractor": WaveformSamples(),
 }
 OTHERS = {
     "speech commands": front_ends.audio_spectrogram(front_ends.SPEECH_COMMANDS, 128),
     "not normalised": dataclasses.replace(front_ends.audio_spectrogram(), norm=FeatureNorm()),
     "large-v3": front_ends.whisper(mels=128),
     "128 mels": front_ends.parakeet(mels=128),
+    "without emphasis": dataclasses.replace(front_ends.parakeet(), emphasis=Emphasis()),
+    "plain samples": WaveformSamples(rate=8000, norm=FeatureNorm()),
 }
 
 
@@ -63,6 +68,20 @@ def test_a_decoder_of_speech_has_it_in_its_encoder():
     assert front_end_of(decoder) is None and with_front_end(decoder, front_ends.whisper()) is decoder
 
 
+def test_the_file_of_a_processor_is_first(tmp_path):
+    """transformers 5 writes what extracts features into the file of the processor, which has a tokenizer too."""
+    write(tmp_path, extractor_entries(front_ends.parakeet(mels=64)))
+    processor = {"processor_class": "ParakeetProcessor", "feature_extractor": extractor_entries(front_ends.parakeet())}
+    (tmp_path / "processor_config.json").write_text(json.dumps(processor))
+    assert read_front_end(tmp_path) == front_ends.parakeet()
+    processor["feature_extractor"]["dither"] = 0.1
+    (tmp_path / "processor_config.json").write_text(json.dumps(processor))
+    with pytest.raises(UserError, match=r"processor_config\.json: feature_extractor\.dither: expected no such option"):
+        read_front_end(tmp_path)
+    (tmp_path / "processor_config.json").write_text(json.dumps({"processor_class": "ParakeetProcessor"}))
+    assert read_front_end(tmp_path) == front_ends.parakeet(mels=64)
+
+
 def test_other_modalities_have_none(tmp_path, caplog):
     assert read_front_end(tmp_path) is None
     write(tmp_path, {"image_processor_type": "ViTImageProcessor"})
@@ -78,6 +97,8 @@ def test_other_modalities_have_none(tmp_path, caplog):
         ({"std": 0.0}, r"preprocessor_config\.json: std: expected a number above 0, got 0\.0"),
         ({"mean": "x"}, r"preprocessor_config\.json: mean: expected a value like -4\.2677393, got 'x'"),
         ({"num_mel_bins": 0}, r"preprocessor_config\.json: num_mel_bins: expected at least 1, got 0"),
+        ({"num_mel_bin": 3}, r"json: num_mel_bin: expected no such option, got 3; did you mean num_mel_bins"),
+        ({"padding_side": "left"}, r"preprocessor_config\.json: padding_side: expected 'right', got 'left'"),
     ],
 )
 def test_mistakes_are_named(entries, message, tmp_path):

@@ -25,6 +25,7 @@ from txjax.data import (
 )
 from txjax.experiment import Experiment
 from txjax.interop import huggingface
+from txjax.interop.huggingface.audio_reading import extractor_entries
 from txjax.interop.huggingface.image_reading import image_fields
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.text.bert import Bert
@@ -108,8 +109,9 @@ def test_pixels_are_the_datas(tmp_path, kept, changed):
     assert entries["image_processor_type"] == ("X" if kept else "ViTImageProcessor")
 
 
-def test_the_front_end_travels_both_ways(tmp_path):
-    """It is written at export and read at import."""
+@pytest.mark.parametrize("kept", [None, {"feature_extractor": extractor_entries(audio_spectrogram())}])
+def test_the_front_end_travels_both_ways(tmp_path, kept):
+    """It is written at export and read at import; into the file of a processor, if an import had one."""
     front_end = audio_spectrogram(SPEECH_COMMANDS, frames=30)
     sizes = {"patch": 8, "stride": 6, "width": 8, "depth": 1, "heads": 2, "image_size": (128, 30)}
     positions, head = Learned(max_length=2 + 21 * 4), Classes(2, NormedPool(MeanPrefix(), name="norm_head"))
@@ -118,8 +120,11 @@ def test_the_front_end_travels_both_ways(tmp_path):
     )
     data = LabelledAudio("txjax_audio", samples=5000)
     weights = variables(model, jax.numpy.zeros((1, 30, 128)))
-    files = exported(Experiment(model, Classification(), data), tmp_path, weights=weights)
-    assert files["preprocessor_config.json"]["max_length"] == 30
+    files = {} if kept is None else {"processor_config.json": kept}
+    files = exported(Experiment(model, Classification(), data), tmp_path, files, weights)
+    assert ("preprocessor_config.json" in files) == (kept is None)
+    entries = files["processor_config.json"]["feature_extractor"] if kept else files["preprocessor_config.json"]
+    assert entries["max_length"] == 30
     again, _ = huggingface.load(tmp_path / "x")
     assert again.front_end == front_end and again.reads_padding
 

@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,15 +63,21 @@ def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experimen
 
 
 @contextlib.contextmanager
-def open_run(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[OpenRun]:
-    """Checks the experiment and yields it with the variables of the step that the flags name, which are finite."""
+def open_run(
+    flags: argparse.Namespace, experiment: "Experiment", check: "Callable[[Experiment], Layout] | None" = None
+) -> Iterator[OpenRun]:
+    """Checks the experiment and yields it with the variables of the step that the flags name, which are finite.
+
+    Args:
+      check: raises UserError for an experiment that can't be used, and returns its layout. If None, all is checked.
+    """
     from txjax import sharding
     from txjax.checkpoint.finite import check_finite
-    from txjax.train.check import check
+    from txjax.train.check import check as check_all
     from txjax.train.state.restore import load_variables
     from txjax.types import flat_paths
 
-    layout = check(experiment)
+    layout = (check or check_all)(experiment)
     with sharding.use_mesh(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
         check_finite(flags.workdir, step, flat_paths(variables))

@@ -1,4 +1,4 @@
-"""txjax generate: text from a trained decoder or encoder-decoder, of audio too, sampled or by beam search."""
+"""txjax generate: text from a trained decoder, encoder-decoder or CTC, of audio too, sampled or by beam search."""
 
 import functools
 import json
@@ -11,9 +11,11 @@ from txjax.cli.adapter_runs import add_adapters, sides
 from txjax.cli.fused_language import add_language_flags, fusion_of, open_language
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
 from txjax.cli.load_run import open_run, parser, read
-from txjax.terminal_escape import LAYOUT, visible
+from txjax.cli.transcription import transcribe
+from txjax.terminal_escape import printable
+from txjax.types import UserError
 
-SUMMARY = "write text with a trained decoder or encoder-decoder"
+SUMMARY = "write text with a trained decoder, encoder-decoder or model with CTC"
 
 
 def run(argv: list[str]) -> int:
@@ -29,11 +31,16 @@ def run(argv: list[str]) -> int:
 
     from txjax import backend
     from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
-    from txjax.objectives import model_inputs
+    from txjax.objectives import CTC, model_inputs
+    from txjax.train.check import check_without_data
 
     search = search_of(flags)
     fusion = fusion_of(flags)
     experiment = read(flags)
+    if isinstance(experiment.objective, CTC):
+        return transcribe(flags, experiment)
+    if flags.times:
+        raise UserError("--times", "a run with CTC, since only these have times", type(experiment.objective).__name__)
     form = prompts_for(experiment.data, "--workdir")
     prompts = prompts_of(flags, form)
     copies = 1 if isinstance(search, Beam) else flags.samples
@@ -48,7 +55,7 @@ def run(argv: list[str]) -> int:
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
 
-    with open_run(flags, experiment) as loaded:
+    with open_run(flags, experiment, check_without_data) as loaded:
         (window,) = experiment.data.spec()["tokens"].shape
         generator = generator_for(experiment.model, loaded.variables, inputs, window)
         if isinstance(generator, Recomputed):
@@ -114,8 +121,3 @@ def show(before: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> Non
         print(printable(text[shown:sure]), end="", flush=True)
         shown = max(shown, sure)
     print(printable(text[shown:]))
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped if stdout is a terminal, since a model may generate some."""
-    return visible(text, LAYOUT) if sys.stdout.isatty() else text

@@ -103,7 +103,7 @@ class System:
 
     Attributes:
       name: the name in the paper.
-      config: a file of configs/ that trains it on real data.
+      config: FILE or FILE:VARIANT of configs/ that trains it on real data.
       score: what it reached.
       presets: the constructors of its sizes.
       equal_to: the reference that the outputs are compared with, as a link.

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from txjax import sharding
 from txjax.checks import Checks, overlap
 from txjax.data import Dataset, Tasks
 from txjax.data.keys import check_spec
@@ -16,7 +17,7 @@ from txjax.experiment import Experiment
 from txjax.objectives import Objective, check_model_data, languages_of, missing_keys
 from txjax.train.check_scores import check_metric, named_metrics
 from txjax.train.check_traces import Traces, check_model_state, check_traces
-from txjax.train.state.state import Layout, batch_spec
+from txjax.train.state.state import Layout, batch_spec, build_layout
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
 from txjax.user_code import user_code_errors
@@ -40,6 +41,25 @@ def check(experiment: Experiment) -> Layout:
             checks.run(user_code_errors("config.model, config.objective")(check_model_state), experiment, traces.layout)
     assert traces is not None, "traces that are left out have an error"
     return traces.layout
+
+
+def check_without_data(experiment: Experiment) -> Layout:
+    """The part of `check` for a command that reads no data: the model, and whether it suits what the data are.
+
+    The files of the data, which may be those of another machine, need not be there.
+
+    Raises:
+      UserError: see `check`.
+    """
+    with collect_errors(experiment) as checks:
+        checks.run(check_layout, experiment, jax.device_count())
+        checks.finish()
+        objective = experiment.objective
+        checks.run(_check_keys, "config.data", experiment.data, objective, objective.required_keys)
+        checks.run(_check_objective, experiment, needs=("config.data",))
+        checks.finish()
+        with sharding.use_mesh(experiment.mesh) as mesh:
+            return user_code_errors("config.model, config.objective")(build_layout)(experiment, mesh)
 
 
 def check_run(checks: Checks, experiment: Experiment) -> Traces | None:

@@ -14,7 +14,7 @@ from txjax.data.tokenizers.library_tokenizer import Library, LibraryTokenizer
 from txjax.data.tokenizers.special_tokens import NAMES, Frame, Roles, roles_by_name
 from txjax.data.tokenizers.token_bytes import token_bytes
 from txjax.data.tokenizers.tokenizer import find_file
-from txjax.data.tokenizers.vocabulary_files import VOCABULARIES, put_around, read_vocabulary
+from txjax.data.tokenizers.vocabulary_files import PIECES, VOCABULARIES, put_around, read_vocabulary
 from txjax.io.json_files import load_json
 from txjax.io.text_files import read_text
 from txjax.types import UserError, near_misses
@@ -48,9 +48,9 @@ class TokenizerFolder(LibraryTokenizer):
         path = Path(self.path).expanduser()
         if not path.is_dir() or not self.path:
             return find_file(self.path, f"a {FILE}")
-        for name in (FILE, *VOCABULARIES):
-            if all((path / file).is_file() for file in (name, *VOCABULARIES.get(name, ()))):
-                return path / name
+        for files in ((FILE,), *VOCABULARIES):
+            if all((path / file).is_file() for file in files):
+                return path / files[0]
         there = ", ".join(sorted(file.name for file in path.iterdir())) or "nothing"
         hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes one"
         raise UserError("data.tokenizer.path", f"a folder with a {FILE}", f"{self.path}, with {there}", hint=hint)
@@ -131,7 +131,8 @@ class TokenizerFolder(LibraryTokenizer):
 
     def vocabulary_digest(self) -> str:
         self.check()
-        files = [self.file(), *(path for path in [self.file().with_name("merges.txt")] if path.is_file())]
+        beside = "vocab.json" if self.file().name == PIECES else "merges.txt"
+        files = [self.file(), *(path for path in [self.file().with_name(beside)] if path.is_file())]
         return hashlib.blake2b(b"".join(path.read_bytes() for path in files), digest_size=16).hexdigest()
 
     def load(self) -> Library:
@@ -178,7 +179,7 @@ def _read(path: Path, changed: int, written: str) -> Library:
     import tokenizers
 
     names, settings = json.loads(written)
-    if path.name in VOCABULARIES:
+    if path.name in {files[0] for files in VOCABULARIES}:
         return Library(read_vocabulary(path, names, settings))
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
     if {"add_bos_token", "add_eos_token"} & set(settings):  # transformers then ignores the file's post-processor

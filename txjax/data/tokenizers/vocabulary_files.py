@@ -4,13 +4,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.data.tokenizers.speech_vocabularies import CTC, SPEECH, read_characters, renumber_pieces
 from txjax.types import UserError, require
 
-# Files with a vocabulary, and those that they need beside them.
-VOCABULARIES = {"vocab.txt": (), "vocab.json": ("merges.txt",), "tokenizer.model": (), "spiece.model": ()}
+PIECES = "sentencepiece.bpe.model"  # whose ids are those of the vocab.json beside it
+# Files with a vocabulary, and those that they need beside them; the first that are there are read.
+VOCABULARIES = (
+    ("vocab.txt",),
+    ("vocab.json", "merges.txt"),
+    ("tokenizer.model",),
+    ("spiece.model",),
+    (PIECES, "vocab.json"),
+    ("vocab.json", "tokenizer_config.json"),
+)
 # The classes that read a SentencePiece model and keep its ids: those that put one special token at a text, by its
 # role, and those of BERT's form.
-MARKS = {"CodeLlamaTokenizer": "bos", "GemmaTokenizer": "bos", "LlamaTokenizer": "bos", "T5Tokenizer": "eos"}
+MARKS = {
+    "CodeLlamaTokenizer": "bos",
+    "GemmaTokenizer": "bos",
+    "LlamaTokenizer": "bos",
+    SPEECH: "eos",
+    "T5Tokenizer": "eos",
+}
 SENTENCES = ("AlbertTokenizer",)
 # Types of pieces in SentencePiece's format.
 UNKNOWN = 2
@@ -22,21 +37,26 @@ SPACE = "▁"
 
 
 def read_vocabulary(path: Path, names: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
-    """The `tokenizers.Tokenizer` of a vocab.txt (BERT), a vocab.json with merges.txt (GPT-2, RoBERTa), or a
-    SentencePiece model (Llama, T5).
+    """The `tokenizers.Tokenizer` of a vocab.txt (BERT), a vocab.json with merges.txt (GPT-2, RoBERTa) or of characters
+    (Wav2Vec2), or a SentencePiece model (Llama, T5, Speech2Text).
 
     Args:
       names: special tokens by role, as far as a file says them.
       settings: the content of tokenizer_config.json.
 
     Raises:
-      UserError: a SentencePiece model of a class that gives its pieces other ids, or of none.
+      UserError: a vocabulary of a class that gives its pieces other ids, or of none.
     """
     if path.name == "vocab.txt":
         return _word_piece(path, names, settings)
-    if path.name == "vocab.json":
+    if path.name != "vocab.json":
+        return _sentence_piece(path, names, settings)
+    if path.with_name("merges.txt").is_file():
         return _byte_pairs(path.parent, names, settings)
-    return _sentence_piece(path, names, settings)
+    _class_among((CTC,), path, settings)
+    tokenizer = read_characters(path, names, settings)
+    _add_specials(tokenizer, {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "pad": "<pad>"} | dict(names))
+    return tokenizer
 
 
 def _word_piece(path: Path, names: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
@@ -73,12 +93,10 @@ def _byte_pairs(folder: Path, names: Mapping[str, str], settings: Mapping[str, A
 
 
 def _sentence_piece(path: Path, names: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
-    kind = str(settings.get("tokenizer_class", "")).removesuffix("Fast")
-    if kind not in (*SENTENCES, *MARKS):
-        hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json"
-        expected = f"a tokenizer.json, or a tokenizer_class among {', '.join((*SENTENCES, *MARKS))} for {path.name}"
-        raise UserError("data.tokenizer.path", expected, kind or "none", hint=hint)
+    kind = _class_among((*SENTENCES, *MARKS), path, settings)
     proto = _proto(path)
+    if kind == SPEECH:
+        renumber_pieces(proto, path.with_name("vocab.json"))
     tokenizer = (_unigram if proto.trainer_spec.model_type == UNIGRAM else _scored_pairs)(proto)
     _add_tokens(tokenizer, [(piece.piece, piece.type != USER_DEFINED) for piece in proto.pieces if piece.type in ADDED])
     further = sorted(settings.get("added_tokens_decoder", {}).items(), key=lambda item: int(item[0]))
@@ -93,6 +111,16 @@ def _sentence_piece(path: Path, names: Mapping[str, str], settings: Mapping[str,
         added = {role: settings.get(f"add_{role}_token", role == MARKS[kind]) for role in ("bos", "eos")}
         put_around(tokenizer, *(names[role] if added[role] else None for role in ("bos", "eos")))
     return tokenizer
+
+
+def _class_among(known: Sequence[str], path: Path, settings: Mapping[str, Any]) -> str:
+    """The `tokenizer_class`. Raises UserError if it is none of the known ones."""
+    kind = str(settings.get("tokenizer_class", "")).removesuffix("Fast")
+    if kind not in known:
+        hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json"
+        expected = f"a tokenizer.json, or a tokenizer_class among {', '.join(known)} for {path.name}"
+        raise UserError("data.tokenizer.path", expected, kind or "none", hint=hint)
+    return kind
 
 
 def _unigram(proto: Any) -> Any:

@@ -1,4 +1,8 @@
-"""How an imported model reads waveforms: the front end that its preprocessor_config.json describes, both ways."""
+"""How an imported model reads waveforms: the front end that its files describe, both ways.
+
+That is preprocessor_config.json, or the part `feature_extractor` of processor_config.json, as transformers 5 saves it
+with a tokenizer.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,24 @@ from typing import Any, NamedTuple
 from txjax.interop.huggingface.image_reading import PREPROCESSOR
 from txjax.interop.huggingface.options import Options
 from txjax.nn.audio import front_ends
-from txjax.nn.audio.emphasis import SignalEmphasis
+from txjax.nn.audio.emphasis import Emphasis, SignalEmphasis
 from txjax.nn.audio.extents import FixedFrames, FixedSamples
 from txjax.nn.audio.feature_norms import FeatureNorm, FixedNorm
 from txjax.nn.audio.log_mel import LogMel
+from txjax.nn.audio.waveform_convs import WaveformSamples
 from txjax.tree import read_json
-from txjax.types import UserError
+from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
 
+PROCESSOR = "processor_config.json"
+PART = "feature_extractor"
 TYPE = "feature_extractor_type"
+# Options that don't change features.
+UNREAD = (TYPE, "processor_class", "return_attention_mask")
+REQUIRED = {"padding_side": "right", "padding_value": 0.0}
+
+AnyFrontEnd = LogMel | WaveformSamples
 
 
 class Extractor(NamedTuple):
@@ -29,12 +41,26 @@ class Extractor(NamedTuple):
     Attributes:
       front_end: from the options of its file to the front end.
       entries: from a front end to those of its options that may differ. If the front end has other parts, any.
-      required: the options that have one value.
+      read: the names of the options that `front_end` reads.
+      required: the options that have one value, besides `REQUIRED`.
+      unread: the names of further options that don't change features.
+      kind: the class of its front ends.
     """
 
-    front_end: Callable[[Options], LogMel]
-    entries: Callable[[LogMel], dict[str, Any]]
-    required: Mapping[str, Any]
+    front_end: Callable[[Options], AnyFrontEnd]
+    entries: Callable[[Any], dict[str, Any]]
+    read: tuple[str, ...]
+    required: Mapping[str, Any] = {}
+    unread: tuple[str, ...] = ()
+    kind: type[AnyFrontEnd] = LogMel
+
+    def check(self, options: Options) -> None:
+        """Raises UserError, with its name, for an option that isn't known or has another value than the only one."""
+        options.require(**REQUIRED, **self.required)
+        known = {*self.read, *self.required, *REQUIRED, *self.unread, *UNREAD}
+        for name, value in options.values.items():
+            if name not in known and value is not None:
+                raise options.refuse(name, "no such option", value, near_misses(name, known))
 
 
 def front_end_of(model: Any) -> Any:
@@ -42,7 +68,7 @@ def front_end_of(model: Any) -> Any:
     return getattr(model if hasattr(model, "front_end") else getattr(model, "encoder", None), "front_end", None)
 
 
-def with_front_end(model: Any, front_end: LogMel) -> Any:
+def with_front_end(model: Any, front_end: AnyFrontEnd) -> Any:
     """The model with this front end, in its encoder if that has it; a model of another modality as it is."""
     if hasattr(model, "front_end"):
         return model.clone(front_end=front_end)
@@ -50,31 +76,38 @@ def with_front_end(model: Any, front_end: LogMel) -> Any:
     return model.clone(encoder=encoder.clone(front_end=front_end)) if hasattr(encoder, "front_end") else model
 
 
-def read_front_end(folder: Path) -> LogMel | None:
-    """The front end of a folder's preprocessor_config.json; None without one, or with one of another modality.
+def read_front_end(folder: Path) -> AnyFrontEnd | None:
+    """The front end that a folder's files describe; None without such a file, or with one of another modality.
 
     Raises:
       UserError: features are extracted in a way that txjax has not.
     """
-    if not (folder / PREPROCESSOR).is_file():
-        return None
-    options = Options(read_json(folder / PREPROCESSOR), PREPROCESSOR)
+    options = _extractor_options(folder)
     name = options.get(TYPE, "")
     if name not in EXTRACTORS:
         if name:
-            log.warning("%s: no front end of txjax is a %s; the model's is kept", PREPROCESSOR, name)
+            log.warning("%s: no front end of txjax is a %s; the model's is kept", options.file, name)
         return None
-    extractor = EXTRACTORS[name]
-    options.require(**extractor.required)
-    front_end = extractor.front_end(options)
-    front_end.check()
-    return front_end
+    EXTRACTORS[name].check(options)
+    return EXTRACTORS[name].front_end(options)
+
+
+def _extractor_options(folder: Path) -> Options:
+    """The options of a folder's feature extractor, none if it has none; as in transformers, of PROCESSOR first."""
+    if (folder / PROCESSOR).is_file():
+        part = Options(read_json(folder / PROCESSOR), PROCESSOR).part(PART)
+        if part.values:
+            return part
+    file = folder / PREPROCESSOR
+    return Options(read_json(file) if file.is_file() else {}, PREPROCESSOR)
 
 
 def extractor_entries(front_end: Any) -> dict[str, Any]:
     """The preprocessor_config.json of a front end; with a warning none, if no feature extractor is equal to it."""
     for name, extractor in EXTRACTORS.items():
-        entries = {TYPE: name, **extractor.required, **extractor.entries(front_end)}
+        if not isinstance(front_end, extractor.kind):
+            continue
+        entries = {TYPE: name, **REQUIRED, **extractor.required, **extractor.entries(front_end)}
         if _describes(extractor, entries, front_end):
             return entries
     log.warning("no %s: no feature extractor of Hugging Face's is equal to config.model.front_end", PREPROCESSOR)
@@ -132,14 +165,15 @@ def _whisper_entries(front_end: LogMel) -> dict[str, Any]:
 
 def _parakeet(options: Options) -> LogMel:
     window, fft, hop = (options.size(key, x) for key, x in (("win_length", 400), ("n_fft", 512), ("hop_length", 160)))
-    emphasis = SignalEmphasis(options.get("preemphasis", 0.97))
+    factor = None if options.values.get("preemphasis", 0) is None else options.get("preemphasis", 0.97)
+    emphasis = Emphasis() if factor is None else SignalEmphasis(factor)
     front_end = dataclasses.replace(front_ends.parakeet(), window=window, fft=fft, hop=hop, emphasis=emphasis)
     return _with_mels(front_end, options, "feature_size", 80)
 
 
 def _parakeet_entries(front_end: LogMel) -> dict[str, Any]:
     emphasis = front_end.emphasis
-    factor = {"preemphasis": emphasis.factor} if isinstance(emphasis, SignalEmphasis) else {}
+    factor = {"preemphasis": emphasis.factor if isinstance(emphasis, SignalEmphasis) else None}
     sizes = {"win_length": front_end.window, "n_fft": front_end.fft, "hop_length": front_end.hop}
     return sizes | factor | {"feature_size": front_end.mels, "sampling_rate": front_end.rate}
 
@@ -151,16 +185,52 @@ def _with_mels(front_end: LogMel, options: Options, key: str, default: int) -> L
     front_end = dataclasses.replace(front_end, rate=rate, mels=mels)
     empty = int((front_end.mel_matrix().sum(0) == 0).sum())
     filters = dataclasses.replace(front_end.filters, allowed_empty=empty)
-    return dataclasses.replace(front_end, filters=filters)
+    front_end = dataclasses.replace(front_end, filters=filters)
+    front_end.check()
+    return front_end
+
+
+def _samples(options: Options) -> WaveformSamples:
+    front_end = WaveformSamples(rate=options.size("sampling_rate", 16_000))
+    norm = front_end.norm if options.get("do_normalize", True) else FeatureNorm()
+    return dataclasses.replace(front_end, norm=norm)
+
+
+def _samples_entries(front_end: WaveformSamples) -> dict[str, Any]:
+    return {"sampling_rate": front_end.rate, "do_normalize": type(front_end.norm) is not FeatureNorm}
 
 
 EXTRACTORS: dict[str, Extractor] = {
-    "ASTFeatureExtractor": Extractor(_spectrogram, _spectrogram_entries, {"feature_size": 1, "padding_value": 0.0}),
+    "ASTFeatureExtractor": Extractor(
+        _spectrogram,
+        _spectrogram_entries,
+        read=("do_normalize", "max_length", "mean", "num_mel_bins", "sampling_rate", "std"),
+        required={"feature_size": 1},
+    ),
     "Speech2TextFeatureExtractor": Extractor(
         _speech,
         _speech_entries,
-        {"dither": 0.0, "do_ceptral_normalize": True, "normalize_means": True, "normalize_vars": True},
+        read=("num_mel_bins", "sampling_rate"),
+        required={"dither": 0.0, "do_ceptral_normalize": True, "normalize_means": True, "normalize_vars": True},
+        unread=("feature_size",),
     ),
-    "WhisperFeatureExtractor": Extractor(_whisper, _whisper_entries, {"dither": 0.0, "padding_value": 0.0}),
-    "ParakeetFeatureExtractor": Extractor(_parakeet, _parakeet_entries, {"padding_value": 0.0}),
+    "WhisperFeatureExtractor": Extractor(
+        _whisper,
+        _whisper_entries,
+        read=("chunk_length", "feature_size", "hop_length", "n_fft", "sampling_rate"),
+        required={"dither": 0.0},
+        unread=("mel_filters", "n_samples", "nb_max_frames"),  # computed of the others
+    ),
+    "ParakeetFeatureExtractor": Extractor(
+        _parakeet,
+        _parakeet_entries,
+        read=("feature_size", "hop_length", "n_fft", "preemphasis", "sampling_rate", "win_length"),
+    ),
+    "Wav2Vec2FeatureExtractor": Extractor(
+        _samples,
+        _samples_entries,
+        read=("do_normalize", "sampling_rate"),
+        required={"feature_size": 1},
+        kind=WaveformSamples,
+    ),
 }

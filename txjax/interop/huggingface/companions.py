@@ -19,7 +19,7 @@ from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
-from txjax.interop.huggingface.audio_reading import extractor_entries, front_end_of
+from txjax.interop.huggingface.audio_reading import PART, PROCESSOR, extractor_entries, front_end_of, read_front_end
 from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
@@ -30,7 +30,7 @@ from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 
-OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *VOCABULARIES, *itertools.chain(*VOCABULARIES.values()))
+OF_A_TOKENIZER = tuple(dict.fromkeys((TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *itertools.chain(*VOCABULARIES))))
 
 
 def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -84,8 +84,11 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
         _merge(to / GENERATION, _end_entries(_read(to / GENERATION), _end(data)))
     if isinstance(data, Images):
         _merge(to / PREPROCESSOR, _pixel_entries(data, _read(to / PREPROCESSOR)))
-    if (front_end := front_end_of(getattr(experiment, "model", experiment))) is not None:
-        _merge(to / PREPROCESSOR, extractor_entries(front_end))
+    front_end = front_end_of(getattr(experiment, "model", experiment))
+    if front_end is not None and read_front_end(to) != front_end:
+        part = _read(to / PROCESSOR).get(PART)
+        entries = extractor_entries(front_end)
+        _merge(*((to / PREPROCESSOR, entries) if part is None else (to / PROCESSOR, {PART: {**part, **entries}})))
 
 
 def tokenizer_of(experiment: Any) -> Tokenizer | None:

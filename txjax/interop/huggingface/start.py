@@ -14,8 +14,11 @@ from txjax.data.class_names import known_names, names_of_config
 from txjax.data.loading.limits import size_of
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
+from txjax.interop.huggingface.audio_experiments import audio_experiment
+from txjax.interop.huggingface.folder_tokenizer import folder_tokenizer
 from txjax.interop.huggingface.image_reading import image_fields
 from txjax.interop.huggingface.options import FILE as CONFIG
+from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
@@ -27,18 +30,20 @@ _LENGTH = 256
 
 
 def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
-    """An experiment with the model: a text model or a classifier of images; None for another one.
+    """An experiment with the model: of texts, of audio, or a classifier of images; None for another one.
 
     Args:
       folder: with the files beside the weights.
       kept: where the experiment finds them, once they are there.
 
     Raises:
-      UserError: a text model without a tokenizer, one of too many tokens, one without the special tokens that it needs;
-        a classifier of images without a preprocessor_config.json, or with one that txjax can't follow.
+      UserError: a model of texts without a tokenizer, with one of too many tokens, or without the special tokens that
+        it needs; a classifier without a preprocessor_config.json, or with one that txjax can't follow.
     """
     if isinstance(model, Decoder | Bert | EncoderDecoder):
         return _of_texts(model, folder, kept)
+    if hasattr(model, "front_end") or isinstance(model, SpeechTransformer):
+        return audio_experiment(model, folder, kept)
     if "image" in inspect.signature(model.__call__).parameters and size_of(model, "head.classes") is not None:
         return _of_images(model, folder)
     return None
@@ -59,18 +64,12 @@ def _of_images(model: Any, folder: Path) -> Experiment:
 
 def _of_texts(model: Any, folder: Path, kept: Path) -> Experiment:
     """The training of a text model on the embedded text, of an encoder-decoder the source and the target."""
-    tokenizer = TokenizerFolder(path=str(folder.resolve()))
-    try:
-        tokenizer.check()
-    except UserError as error:
-        raise error.with_path("--from", "data.tokenizer.path") from None
+    tokenizer = folder_tokenizer(folder, model.vocab)
     roles = tokenizer.roles()
     length = min(_LENGTH, getattr(model.positions, "max_length", _LENGTH) - getattr(model.positions, "first", 0))
     fields: dict[str, Any] = {"length": length, "tokenizer": TokenizerFolder(path=str(kept))}
     objective: Objective
     kind: type[TextWindows] | type[Pairs]
-    if tokenizer.vocab() > model.vocab:
-        raise UserError("--from", f"a tokenizer.json of at most {model.vocab} tokens", tokenizer.vocab())
     if isinstance(model, Decoder):
         kind = NextTokenWindows
         objective = NextToken()

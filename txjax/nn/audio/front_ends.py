@@ -1,4 +1,6 @@
-"""Front ends of published models, equal to the feature extractors of Hugging Face's transformers."""
+"""Front ends of published models, equal to the feature extractors of Hugging Face's transformers; one of 8 kHz."""
+
+from typing import Any
 
 from txjax.nn.audio.emphasis import FrameEmphasis, SignalEmphasis
 from txjax.nn.audio.extents import FixedFrames, FixedSamples
@@ -77,3 +79,24 @@ def whisper(mels: int = 80) -> LogMel:
         norm=ClippedNorm(),
         extent=FixedSamples(480_000),
     )
+
+
+def telephone(mels: int = 32, **fields: Any) -> LogMel:
+    """Kaldi's filter banks of audio at 8 kHz, a frame every 10 ms: Speech2Text's for half the rate.
+
+    Args:
+      mels: number of filters. More than about 40 are narrower than the bins of the FFT at low frequencies.
+      fields: of `LogMel` that differ.
+    """
+    style: dict[str, Any] = dict(
+        rate=8000,
+        window=200,
+        hop=80,
+        fft=256,
+        scale=2.0**15,
+        framing=WholeWindows(),
+        emphasis=FrameEmphasis(),
+        filters=KaldiFilters(low=20.0),
+        log=FlooredLog(),
+    )
+    return LogMel(**style | {"mels": mels} | fields)

@@ -1,7 +1,7 @@
 """Convolutions that make tokens of a waveform itself, without filters that are designed."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
@@ -21,9 +21,13 @@ class WaveformSamples:
     """The front end of a model that reads samples: features [B T 1].
 
     Attributes:
+      rate: samples a second of the audio.
       norm: of the samples of an utterance; the default is that of Wav2Vec2 (Baevski et al. 2020).
     """
 
+    hop: ClassVar[int] = 1  # samples from one frame to the next
+
+    rate: int = config_field(16_000, at_least=1)
     norm: FeatureNorm = config_field(factory=lambda: UtteranceNorm(variance_epsilon=1e-7))
 
     def __call__(

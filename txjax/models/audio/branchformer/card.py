@@ -8,7 +8,7 @@ from txjax.models.audio.branchformer.branchformer import Branchformer
 from txjax.models.audio.branchformer.branchformer_block import BranchformerBlock
 from txjax.models.audio.branchformer.conv_gating_mlp import ConvGatingMLP
 from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
-from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.published_sizes import look_up
 from txjax.nn import (
     MLP,
@@ -119,6 +119,16 @@ CARD = Card(
             remark="the same encoders with an attention decoder",
             trunk="encoder",
             inputs=FEATURES,
+        ),
+    ),
+    systems=(
+        System(
+            name="Branchformer",
+            config="configs/audio/chained_digits.py:branchformer",
+            score="CER 0.8% of spoken digits",
+            presets=(branchformer_ctc, branchformer_attention),
+            equal_to="[ESPnet's class](tests/audio/test_branchformer_parity.py)",
+            compiled="18 layers of 512 on v5e:4x4",
         ),
     ),
 )

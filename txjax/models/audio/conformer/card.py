@@ -5,7 +5,7 @@ from typing import Any
 from txjax.models.audio.conformer.conformer import Conformer
 from txjax.models.audio.conformer.conformer_block import ConformerBlock
 from txjax.models.audio.conformer.conv_module import ConvModule
-from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.published_sizes import dimensions_of
 from txjax.nn import TokenClasses
 from txjax.nn.audio.front_ends import parakeet
@@ -85,6 +85,16 @@ CARD = Card(
             remark="1,025 outputs, for CTC",
             inputs=FEATURES,
             reference="ParakeetForCTC",
+        ),
+    ),
+    systems=(
+        System(
+            name="Conformer, Parakeet",
+            config="configs/audio/chained_digits.py",
+            score="CER 1.2% of spoken digits",
+            presets=(conformer_ctc, parakeet_ctc),
+            equal_to="[ParakeetForCTC, Wav2Vec2ConformerForCTC](tests/interop/test_parity.py)",
+            compiled="Conformer large on v5e:4x8, Parakeet 1.1b on v5e:8x8",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txjax.models.audio.spectrogram_transformer.spectrogram_transformer import SpectrogramTransformer
-from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size
+from txjax.models.cards import EXAMPLE_TASKS, Card, Example, Preset, Size, System
 from txjax.models.vision.vit.card import SIZES
 from txjax.nn import Classes, Grid, LayerNorm, Learned, MeanPrefix, NormedPool, patch_count
 from txjax.nn.audio.front_ends import AUDIOSET, SPEECH_COMMANDS, audio_spectrogram
@@ -72,6 +72,16 @@ CARD = Card(
             sizes={"": Size(85_395_491)},
             inputs={"features": spec((1, 128, 128), "float32")},
             reference="ASTForAudioClassification",
+        ),
+    ),
+    systems=(
+        System(
+            name="Audio Spectrogram Transformer",
+            config="configs/audio/ast_digits.py",
+            score="93.4% of spoken digits (96.7% from a ViT of images)",
+            presets=(ast_audioset, ast_speech_commands),
+            equal_to="[ASTForAudioClassification](tests/interop/test_parity.py)",
+            compiled="AudioSet's on v5e:2x2",
         ),
     ),
 )

@@ -7,7 +7,7 @@ from txjax.models.audio.audio_encoder import AudioEncoder
 from txjax.models.audio.speech_transformer import published_styles
 from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
 from txjax.models.audio.speech_transformer.window_encoder import WindowEncoder
-from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import EXAMPLE_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.published_sizes import look_up
 from txjax.nn import MLP, TokenClasses
 from txjax.nn.audio import front_ends
@@ -141,6 +141,24 @@ CARD = Card(
             },
             inputs=_frames(3000, 80),
             reference="WhisperForConditionalGeneration",
+        ),
+    ),
+    systems=(
+        System(
+            name="Speech-Transformer, Speech2Text",
+            config="configs/audio/chained_digits.py:speech_transformer",
+            score="CER 2.0% of spoken digits",
+            presets=(speech_transformer, speech2text),
+            equal_to="[Speech2TextForConditionalGeneration](tests/interop/test_parity.py)",
+            compiled="Speech2Text large on v5e:4x8",
+        ),
+        System(
+            name="Whisper",
+            config="configs/audio/whisper_large.py",
+            score="not run; trained as Speech2Text",
+            presets=(whisper,),
+            equal_to="[WhisperForConditionalGeneration](tests/interop/test_parity.py)",
+            compiled="large-v3 on v5e:8x8",
         ),
     ),
 )
