@@ -68,6 +68,7 @@ def test_the_best_texts_of_a_beam(level_run: tuple[Path, Path], capsys: Any) -> 
         (["--audio=no.wav"], "--audio: expected a WAV or FLAC file, got 'no.wav'"),
         (["--audio=a.wav", "--temperature=1"], "--temperature: expected a decoder's run: texts of CTC"),
         (["--audio=a.wav", "--length=9"], "--length: expected a decoder's run: texts of CTC"),
+        (["--audio=a.wav", "--beam=4", "--lm=a"], "--lm: expected a decoder's run: texts of CTC"),
         (["--audio=a.wav", "--samples=2"], "--samples: expected --beam too"),
     ],
 )

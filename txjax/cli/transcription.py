@@ -77,7 +77,8 @@ def ctc_search_of(flags: argparse.Namespace) -> CTCSearch:
     """The search that the flags describe. Raises UserError for flags of a decoder's."""
     from txjax.decoding import BestPath, PrefixBeam
 
-    defaults = {name: None for name in (*DRAWING, "length_penalty", "ctc_weight", "end")} | {"length": LENGTH}
+    of_decoder = (*DRAWING, "length_penalty", "ctc_weight", "lm", "lm_weight", "end")
+    defaults = dict.fromkeys(of_decoder) | {"length": LENGTH}
     for name, default in defaults.items():
         if (value := getattr(flags, name)) != default:
             raise UserError(f"--{name}", "a decoder's run: texts of CTC aren't written token by token", value)
