@@ -1,11 +1,12 @@
 """txjax against PyTorch on the same cores: whole updates of small models, in one run.
 
     python benchmarks/against_torch.py [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
-        [--models=gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer]
+        [--models=gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer,branchformer,ast,speech2text]
 
-Needs torch in the same environment (`pip install torch==2.13.0`), and transformers for the Conformer. Every contender
-runs in its own process; in each round, each in turn does the same number of updates (forward, backward, clipping,
-AdamW). Prints medians and ratios; for a contender that fails, its last line.
+Needs torch in the same environment (`pip install torch==2.13.0`); the models of audio need transformers, too, and the
+Branchformer ESPnet (`pip install --no-deps espnet==202511 typeguard`). Every contender runs in its own process; in each
+round, each in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and ratios; for
+a contender that fails, its last line.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import Any
 import contenders
 
 CONTENDERS = ("txjax", "torch", "torch.compile")
+MODELS = "gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer,branchformer,ast,speech2text"
 
 
 def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
@@ -69,7 +71,7 @@ def work(contender: str, name: str, dtype: str) -> tuple[Callable[[], Any], dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer")
+    parser.add_argument("--models", default=MODELS)
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     parser.add_argument("--rounds", type=int, default=9)

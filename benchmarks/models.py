@@ -3,13 +3,13 @@
 import dataclasses
 from typing import Any
 
+import audio_models  # beside this file
 import jax
 import numpy as np
 
 from txjax.data import Bytes, Dataset, Detections, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import Model, Stage
-from txjax.models.audio.conformer import Conformer, ConformerBlock, ConvModule
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.deberta.deberta import deberta_v3
 from txjax.models.text.decoder.decoder import gpt, llama
@@ -32,7 +32,6 @@ from txjax.nn import (
     PatchEmbedding,
     ReplacedTokens,
 )
-from txjax.nn.audio.subsampling import SeparableSubsampling
 from txjax.objectives import (
     Classification,
     CrossEntropy,
@@ -44,7 +43,6 @@ from txjax.objectives import (
 )
 from txjax.optim import AdamW
 from txjax.train.state.state import batch_spec
-from txjax.types import spec
 
 SIZES: dict[str, dict[str, Any]] = {
     "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
@@ -67,8 +65,7 @@ SIZES: dict[str, dict[str, Any]] = {
         heads=4,
         batch=8,
     ),
-    "conformer": dict(frames=512, bins=80, kernel=31, classes=10, width=144, depth=4, heads=4, batch=8),
-}
+} | audio_models.SIZES
 
 
 def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
@@ -88,13 +85,8 @@ def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
         model = of_images(name, image, size, dtype)
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
-    if name == "conformer":
-        data = Frames(**{field: size.pop(field) for field in ("frames", "bins", "classes")})
-        block = ConformerBlock(conv=ConvModule(kernel=size.pop("kernel")))
-        subsampling = SeparableSubsampling(factor=4, channels=size["width"])
-        head = Classes(data.classes, MeanTokens())
-        model = Conformer(**size, subsampling=subsampling, block=block, head=head, dtype=dtype)
-        return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
+    if name in audio_models.SIZES:
+        return Experiment(**audio_models.parts(name, size, dtype), optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
     if "source" in size:
         data = Pairs(
@@ -176,34 +168,25 @@ def noise(
         return rng.normal(size=x.shape).astype(x.dtype)
 
     made = {key: fill(key, x) for key, x in spec.items()}
-    return padded(made, rng) if "source_segments" in made else made
+    return padded(made, rng) if "segments" in made and made.keys() & {"source_segments", "features"} else made
 
 
 def padded(pairs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The same pairs; of each source and of each target, at least a half is not padding."""
+
+    def mask(*shape: int) -> np.ndarray:
+        return np.arange(shape[-1]) < rng.integers(shape[-1] // 2, shape[-1] + 1, (*shape[:-1], 1))
+
+    masked = dict(pairs)
+    if "features" in pairs:
+        frames = mask(*pairs["features"].shape[:-1])
+        masked["features"] = pairs["features"] * frames[..., None]
+        masked["features_length"] = frames.sum(-1, dtype=np.int32)
     for keys in (("source_segments",), ("segments", "weights")):
-        *batch, length = pairs[keys[0]].shape
-        ends = rng.integers(length // 2, length + 1, (*batch, 1))
-        pairs = {key: x * (np.arange(length) < ends).astype(x.dtype) if key in keys else x for key, x in pairs.items()}
-    return pairs
-
-
-@dataclasses.dataclass
-class Frames(Dataset):
-    """Features of audio with a class, of which there is the spec alone.
-
-    Attributes:
-      frames, bins: of the features.
-      classes: of the labels.
-    """
-
-    frames: int
-    bins: int
-    classes: int
-
-    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        features = {"features": spec((self.frames, self.bins), "float32"), "features_length": spec((), "int32")}
-        return {"id": spec((), "int32"), "weights": spec((), "float32"), "label": spec((), "int32")} | features
+        if keys[0] in pairs:
+            tokens = mask(*pairs[keys[0]].shape)
+            masked |= {key: (pairs[key] * tokens).astype(pairs[key].dtype) for key in keys}
+    return masked
 
 
 @dataclasses.dataclass

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import torch_conformer as conformer  # in this folder, as the next six
+import torch_audio as audio  # in this folder, as the next six
 import torch_detr as detr
 import torch_electra as electra
 import torch_encoder_decoder as encoder_decoder
@@ -136,8 +136,7 @@ KINDS: dict[str, type[nn.Module]] = {
     "swin": vision.Swin,
     "convnext": vision.ConvNeXt,
     "detr": detr.DETR,
-    "conformer": conformer.Conformer,
-}
+} | audio.KINDS
 
 
 def made_up(kind: str, size: dict[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -145,8 +144,10 @@ def made_up(kind: str, size: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     batch = size["batch"]
     if "source" in size:
         return encoder_decoder.made_up(size)
-    if kind in ("detr", "conformer"):
-        return {"detr": detr, "conformer": conformer}[kind].made_up(size)
+    if kind in audio.KINDS:
+        return audio.made_up(size)
+    if kind == "detr":
+        return detr.made_up(size)
     if "image" in size:
         return torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, size["classes"], (batch,))
     vocab = min(size["vocab"], 1000)

@@ -12,9 +12,11 @@ pytestmark = pytest.mark.claim(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["bert", "electra", "deberta", "conformer"])
+@pytest.mark.parametrize("kind", ["bert", "electra", "deberta", "conformer", "branchformer", "ast", "speech2text"])
 def test_both_sides_have_equally_many_parameters(kind, root, monkeypatch):
     torch = pytest.importorskip("torch", reason="txjax[parity]")
+    if kind == "branchformer":
+        pytest.importorskip("espnet2", reason="pip install --no-deps espnet typeguard")
     monkeypatch.syspath_prepend(str(root / "benchmarks"))
     import torch_models
     from models import SIZES, experiment, made_up
