@@ -13,7 +13,8 @@ data is TFDS's `fsdd` (the Free Spoken Digit Dataset: 1,200 recordings at 8 kHz 
 
 Cost: 2.2 minutes on two CPU cores.
 Score: eval/test/cer 0.02 or less of other recordings of the same speakers (0.008 here, and a word error rate of 0.020;
-`branchformer` 0.010 and 0.021, `speech_transformer` 0.013 and 0.020).
+`branchformer` 0.010 and 0.021, `speech_transformer` 0.013 and 0.020). `unseen` has 0.009, and 0.076 of the speaker that
+it never heard.
 """
 
 from typing import Any
