@@ -49,7 +49,7 @@ def images() -> Experiment:
     """A ViT with the same layers on the 16 patches of an image."""
     fields: dict[str, Any] = dict(name="fashion_mnist", shape=(32, 32, 1), mean=(0.286,), std=(0.353,))
     return Experiment(
-        model=ViT(**LAYERS, head=Classes(None, FirstToken()), positions=Learned(max_length=1 + 4 * 4)),
+        model=ViT(**LAYERS, head=Classes(10, FirstToken()), positions=Learned(max_length=1 + 4 * 4)),
         objective=Classification(),
         data=Images(split="train", transforms=(Resize(32), PadCrop(2), Flip()), **fields),
         evals={"test": Evaluation(data=Images(split="test", transforms=(Resize(32),)), every_steps=1000)},
@@ -73,7 +73,7 @@ def digits(origin: tuple[From, ...] | None) -> Experiment:
             front_end=front_end,
             image_size=(MELS, FRAMES),
             positions=Learned(max_length=2 + 6 * 10),
-            head=Classes(None, NormedPool(MeanPrefix(), name="norm_head")),
+            head=Classes(10, NormedPool(MeanPrefix(), name="norm_head")),
         ),
         objective=Classification(augment=SpecAugment(frequency=AxisMasks(1, 4), time=AxisMasks(1, 5))),
         data=LabelledAudio(split="train", speed=Speed(), **recordings),
