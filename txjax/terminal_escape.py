@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 
 # C0 and C1 (including ESC), direction overrides, line separators, and unpaired surrogates.
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -18,3 +19,8 @@ class Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record), LAYOUT)
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped if stdout is a terminal, since a model may generate some."""
+    return visible(text, LAYOUT) if sys.stdout.isatty() else text

@@ -14,10 +14,10 @@ from txjax.eval.bootstrap_intervals import intervals
 from txjax.experiment import Experiment
 from txjax.objectives import CTC, NextToken
 from txjax.train.check import check
-from txjax.types import UserError, spec
+from txjax.types import UserError
 
 from helpers.evaluations import Copier, Tagged, Tagger, measure
-from helpers.frame_texts import Frames, FrameTexts, nest
+from helpers.frame_texts import Frames, FrameTexts, SourceTexts, nest
 
 pytestmark = pytest.mark.claim(
     "Evaluation",
@@ -114,25 +114,8 @@ def test_an_ngram_is_counted_from_the_training_transcripts():
         assert measure(Frames(), CTC(), ErrorRates(data, search=search), data=train)["wer"] == rate
 
 
-@dataclasses.dataclass
-class Sources(FrameTexts):
-    """Tokens of the outputs as sources, and the transcripts, whose tokenizer has an end token."""
-
-    tokenizer: Characters = dataclasses.field(default_factory=lambda: Characters(ALPHABET, ("[START]", "[END]")))
-
-    def spec(self):
-        sources = {key: spec((self.length,), "int32") for key in ("source_tokens", "source_segments")}
-        return {key: x for key, x in super().spec().items() if not key.startswith("features")} | sources
-
-    def example(self, index, epoch, rng):
-        ids = [*self.tokenizer.encode(OUTPUTS[index]), self.tokenizer.special("[END]")]
-        source = np.pad(np.array(ids, np.int32), (0, self.length - len(ids)))
-        example = {key: x for key, x in super().example(index, epoch, rng).items() if not key.startswith("features")}
-        return example | {"source_tokens": source, "source_segments": np.ones_like(source)}
-
-
 def test_a_decoder_writes_its_texts_token_by_token():
-    data = Sources(features=DATA.features, frames=DATA.frames, texts=TEXTS)
+    data = SourceTexts(texts=TEXTS, outputs=OUTPUTS, tokenizer=Characters(ALPHABET, ("[START]", "[END]")))
     evaluation = ErrorRates(data, search=Sampling(temperature=0))
     assert measure(Copier(vocab=5), NextToken(), evaluation) == pytest.approx(SCORES)
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from txjax.decoding import CTCTexts, language_log_probs, rescore
+from txjax.decoding import CTCTexts, language_log_probs, language_rows, rescore
 from txjax.models.text.decoder import Decoder
 
 from helpers.arrays import forward, on_jax, variables
@@ -29,7 +29,15 @@ def test_log_probabilities_are_those_of_each_text_alone(apply, end):
         row = np.array([[BEGIN, *text, *end]], np.int32)
         log_probs = jax.nn.log_softmax(apply(row))[0]
         wanted.append(sum(float(log_probs[i, token]) for i, token in enumerate(row[0, 1:])))
-    np.testing.assert_allclose(language_log_probs(apply, TEXTS, [BEGIN], end), wanted, rtol=1e-5)
+    np.testing.assert_allclose(language_log_probs(apply, language_rows(TEXTS, [BEGIN], end)), wanted, rtol=1e-5)
+
+
+def test_rows_are_padded_to_few_lengths():
+    for most, length in ((None, 32), (20, 20), (3, 5)):
+        rows = language_rows(TEXTS, [BEGIN], [END], most=most)
+        assert rows.tokens.shape == rows.counted.shape == (4, length)
+    assert rows.tokens[3].tolist() == [BEGIN, 3, 1, END, 0]
+    assert rows.counted[3].tolist() == [False, True, True, True, False]
 
 
 def test_the_order_is_that_of_all_scores():

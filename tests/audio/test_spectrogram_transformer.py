@@ -215,7 +215,7 @@ def test_features_are_masked_in_training_alone() -> None:
 def test_an_inspection_has_the_grid_of_frequencies_and_times() -> None:
     inputs = {"features": FEATURES[:1], "features_length": np.asarray([15], np.int32)}
     params = on_jax(variables(model(), FEATURES))
-    (example,) = (Example("an example", inputs, shown_features(inputs), {}),)
+    (example,) = (Example("an example", inputs, shown_features(model(), inputs), {}),)
     seen = findings(model(), params, [example])
     (attention,) = seen.inspections[0].attentions.values()
     assert attention.keys.name == "features" and attention.keys.grid == Grid(2, 4, 2)

@@ -10,8 +10,8 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints
-from txjax.data import Characters, Utterances
-from txjax.decoding import JointBeam, Ngram, PrefixBeam, Sampling
+from txjax.data import Characters, NextTokenPacked, Utterances
+from txjax.decoding import JointBeam, Ngram, PrefixBeam, Rescoring, Sampling, ShallowFusion
 from txjax.eval import ErrorRates, GeneratedTexts, Samples
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
@@ -48,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Utterances:
     return Utterances("txjax_audio", "train", data_dir, **fields)
 
 
-def experiment(data: Utterances, **fields: Any) -> Experiment:
+def experiment(data: Any, **fields: Any) -> Experiment:
     front_end = LogMel(rate=8000, window=200, hop=80, fft=256, mels=8)
     encoder = {"front_end": front_end, "subsampling": GatedSubsampling(channels=16), "depth": 1}
     settings: dict[str, Any] = dict(
@@ -107,6 +107,50 @@ def test_what_is_heard_is_written(data: Utterances, tmp_path: Path, capsys: Any)
     for flags, message in cases:
         code, _, err = ask(capsys, f"--workdir={workdir}", *flags)
         assert code == 2 and message in err
+
+
+@pytest.mark.slow
+def test_a_language_model_has_a_part_in_the_beam(data: Utterances, tmp_path: Path, capsys: Any) -> None:
+    """With a large weight it writes a text that the language model has learned, whatever it hears."""
+    texts = NextTokenPacked("txjax_audio", "train", data.data_dir, 9, TOKENIZER, start="</s>", end="</s>")
+    model = Decoder(vocab=16, width=32, depth=1, heads=2)
+    fields: dict[str, Any] = dict(num_steps=60, checkpoint=Checkpoints(every_steps=60))
+    language, workdir = tmp_path / "language", tmp_path / "run"
+    assert train(experiment(texts, model=model, **fields), language) == 0
+    evals: dict[str, Any] = {
+        "fused": ErrorRates(data, search=JointBeam(4), language=ShallowFusion(str(language), weight=20.0)),
+        "rescored": ErrorRates(data, search=PrefixBeam(4), language=Rescoring(str(language))),
+    }
+    assert train(joint(data, evals=evals, num_steps=1), workdir) == 0
+    capsys.readouterr()
+    assert main(["evaluate", f"--workdir={workdir}", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    row = list(read_metrics(workdir))[-1]
+    for name in evals:
+        assert scores[f"eval/{name}/wer"] == row[f"eval/{name}/wer"]
+        origin = (workdir / "samples" / name / "1.txt").read_text().splitlines()[0]
+        assert f" by {language} at step 60, digest " in origin
+    recording = f"--audio={Path(data.data_dir or '') / '2.wav'}"
+    flags = [f"--workdir={workdir}", recording, "--beam=4", "--length=7", "--json"]
+    records = {}
+    for weight in (None, "0", "20"):
+        added = [] if weight is None else [f"--lm={language}@60", f"--lm_weight={weight}"]
+        code, out, err = ask(capsys, *flags, *added)
+        assert code == 0 and (f"ShallowFusion by {language} at step 60, digest " in err) == (weight == "20")
+        records[weight] = json.loads(out)
+    assert records["0"] == records[None]
+    assert records["20"]["texts"][0] in WORDS and records["20"]["scores"] != records["0"]["scores"]
+    for words, message in (
+        ([f"--lm={language}"], "--lm: expected --beam too"),
+        (["--beam=2", "--lm_weight=.3"], "--lm_weight: expected --lm=RUN too, got 0.3"),
+        (["--beam=2", f"--lm={language}", "--lm_weight=-1"], "--lm_weight: expected at least 0"),
+        (["--beam=2", "--lm=no"], "--lm: expected the folder of a run (with a config.json), got 'no'"),
+        (["--beam=2", f"--lm={workdir}"], "--lm: expected a run of texts alone, got 'Utterances in "),
+    ):
+        code, _, err = ask(capsys, f"--workdir={workdir}", recording, *words)
+        assert code == 2 and message in err and len(err.splitlines()) == 1
+    code, _, err = ask(capsys, f"--workdir={language}", "--prompt=one", "--beam=2", f"--lm={language}")
+    assert code == 2 and "--lm: expected a run of a model that reads audio or a source" in err
 
 
 def joint(data: Utterances, **fields: Any) -> Experiment:

@@ -13,6 +13,7 @@ from txjax.data.tokenizers.tokenizer import Characters
 from txjax.types import spec
 
 Text = tuple[int, ...]
+SCALARS = {"id": "int32", "transcript_length": "int32", "weights": "float32"}
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -77,11 +78,11 @@ class FrameTexts(Dataset):
     fingerprint = "frame texts"
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        scalars = {"id": "int32", "features_length": "int32", "transcript_length": "int32", "weights": "float32"}
         arrays = {
             "features": spec(np.shape(self.features)[1:], "float32"),
             "transcript": spec((self.length,), "int32"),
         }
+        scalars = SCALARS | {"features_length": "int32"}
         return {key: spec((), dtype) for key, dtype in scalars.items()} | arrays
 
     def vocab(self) -> int:
@@ -100,11 +101,31 @@ class FrameTexts(Dataset):
         return len(self.texts)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        features = np.array(self.features[index], np.float32)
+        return self.transcript(index) | {"features": features, "features_length": np.int32(self.frames[index])}
+
+    def transcript(self, index: int) -> dict[str, Any]:
+        """The keys of an example that every model's data have."""
         symbols = self.tokenizer.encode(self.texts[index]).astype(np.int32)
         return {
-            "features": np.array(self.features[index], np.float32),
-            "features_length": np.int32(self.frames[index]),
             "transcript": np.pad(symbols, (0, self.length - len(symbols))),
             "transcript_length": np.int32(len(symbols)),
             "weights": np.float32(1),
         }
+
+
+@dataclasses.dataclass
+class SourceTexts(FrameTexts):
+    """Tokens of `outputs` as sources in the place of features, and the transcripts. The tokenizer has [END]."""
+
+    outputs: tuple[str, ...] = ()
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        sources = {key: spec((self.length,), "int32") for key in ("source_tokens", "source_segments")}
+        scalars = {key: spec((), dtype) for key, dtype in SCALARS.items()}
+        return scalars | {"transcript": spec((self.length,), "int32")} | sources
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        ids = [*self.tokenizer.encode(self.outputs[index]), self.tokenizer.special("[END]")]
+        source = np.pad(np.array(ids, np.int32), (0, self.length - len(ids)))
+        return self.transcript(index) | {"source_tokens": source, "source_segments": np.ones_like(source)}

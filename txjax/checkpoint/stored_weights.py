@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
+from jax.sharding import Sharding
 
 from txjax.checkpoint.finite import check_finite
 from txjax.checkpoint.store import Store
@@ -16,21 +17,41 @@ _PART = "weights/"
 _EMPTY: dict[str, Any] = {"params": {}, "frozen": {}, "model_state": {}}  # a checkpoint has no empty trees
 
 
-def stored_weights(store: Store, step: int) -> dict[str, PyTree]:
+def stored_weights(store: Store, step: int, sharding: Sharding | None = None) -> dict[str, PyTree]:
     """The weights of a step: `params`, `frozen`, `model_state` and, if the run keeps averages, `ema`.
 
     The caller verifies the digests.
+
+    Args:
+      sharding: of each array. If None, they are in the memory of the host.
 
     Raises:
       UserError: an array has NaN or infinity.
     """
     shapes = {
-        path: jax.ShapeDtypeStruct(shape, dtype, sharding=_host())
+        path: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding or _host())
         for path, (shape, dtype) in _arrays(store, step).items()
     }
     weights = store.load_some(step, traverse_util.unflatten_dict(shapes, sep="/"))["weights"]
     check_finite(store.folder.parent, step, flat_paths(weights))
     return _EMPTY | weights
+
+
+def inference_variables(store: Store, step: int, sharding: Sharding) -> dict[str, PyTree]:
+    """The model's variables at a step, as `model.apply` takes them: averages of weights where the run keeps them.
+
+    The caller verifies the digests.
+
+    Args:
+      sharding: of each array.
+
+    Raises:
+      UserError: an array has NaN or infinity.
+    """
+    weights = stored_weights(store, step, sharding)
+    parts = (weights.get("ema") or weights["params"], weights["frozen"])
+    params = {path: x for part in parts for path, x in traverse_util.flatten_dict(part).items()}
+    return {"params": traverse_util.unflatten_dict(params), **weights["model_state"]}
 
 
 def mean_weights(store: Store, steps: Sequence[int]) -> dict[str, PyTree]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from txjax.data import Tokenizer
     from txjax.decoding import Beam, Prompts, Sampling
 
+LENGTH = 256  # tokens to write, if no flag says it
+
 # The fields of `Sampling` that are flags.
 DRAWING = {
     "temperature": (float, "0 = greedy; default 0.8"),
@@ -29,7 +31,8 @@ def add_generation_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", help="the text to continue (default a line feed), or the source")
     parser.add_argument("--prompts", type=Path, metavar="FILE", help="every line of a file is a prompt, in one batch")
     parser.add_argument("--audio", metavar="FILE[,FILE]", help="recordings (WAV, FLAC), for a run that reads audio")
-    parser.add_argument("--length", type=int, default=256, help="tokens to write, at most")
+    parser.add_argument("--times", action="store_true", help="of a run with CTC: the seconds of each word, too")
+    parser.add_argument("--length", type=int, default=LENGTH, help="tokens to write, at most")
     parser.add_argument("--samples", type=int, default=1, help="how many texts of a prompt; with --beam, the best")
     for name, (kind, meaning) in DRAWING.items():
         parser.add_argument(f"--{name}", type=kind, help=meaning)
@@ -83,12 +86,7 @@ def prompts_of(flags: argparse.Namespace, form: Prompts) -> list[str]:
       UserError: flags for another kind of run, several of them, no such file, or one whose text is not in UTF-8.
     """
     if form.flag == "--audio":
-        for name in ("prompt", "prompts"):
-            if (value := getattr(flags, name)) is not None:
-                raise UserError(f"--{name}", "--audio=FILE, since the run reads audio", str(value))
-        if not flags.audio:
-            raise UserError("--audio", "WAV or FLAC files, since the run reads audio", flags.audio)
-        return [path for path in flags.audio.split(",") if path]
+        return recordings_of(flags)
     if flags.audio is not None:
         raise UserError("--audio", "--prompt=TEXT, since the run reads texts alone", flags.audio)
     if flags.prompts is None:
@@ -99,6 +97,17 @@ def prompts_of(flags: argparse.Namespace, form: Prompts) -> list[str]:
     if not any(lines):
         raise UserError("--prompts", "a file with a prompt in each line", str(flags.prompts))
     return [line for line in lines if line]
+
+
+def recordings_of(flags: argparse.Namespace) -> list[str]:
+    """The paths of recordings that the flags name. Raises UserError if there are none, or flags of texts."""
+    for name in ("prompt", "prompts"):
+        if (value := getattr(flags, name)) is not None:
+            raise UserError(f"--{name}", "--audio=FILE, since the run reads audio", str(value))
+    paths = [path for path in (flags.audio or "").split(",") if path]
+    if not paths:
+        raise UserError("--audio", "WAV or FLAC files, since the run reads audio", flags.audio)
+    return paths
 
 
 def token(tokenizer: Tokenizer, name: str) -> int:

@@ -1,4 +1,4 @@
-"""txjax generate: text from a trained decoder or encoder-decoder, of audio too, sampled or by beam search."""
+"""txjax generate: text from a trained decoder, encoder-decoder or CTC, of audio too, sampled or by beam search."""
 
 import functools
 import json
@@ -8,29 +8,39 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from txjax.cli.adapter_runs import add_adapters, sides
+from txjax.cli.fused_language import add_language_flags, fusion_of, open_language
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
 from txjax.cli.load_run import open_run, parser, read
-from txjax.terminal_escape import LAYOUT, visible
+from txjax.cli.transcription import transcribe
+from txjax.terminal_escape import printable
+from txjax.types import UserError
 
-SUMMARY = "write text with a trained decoder or encoder-decoder"
+SUMMARY = "write text with a trained decoder, encoder-decoder or model with CTC"
 
 
 def run(argv: list[str]) -> int:
     flag_parser = parser("generate", __doc__)
     add_generation_flags(flag_parser)
+    add_language_flags(flag_parser)
     add_adapters(flag_parser)
     flags = flag_parser.parse_args(argv)
 
     import jax
     import numpy as np
+    from jax.sharding import NamedSharding, PartitionSpec
 
     from txjax import backend
     from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
-    from txjax.objectives import model_inputs
+    from txjax.objectives import CTC, model_inputs
     from txjax.train.check import check_without_data
 
     search = search_of(flags)
+    fusion = fusion_of(flags)
     experiment = read(flags)
+    if isinstance(experiment.objective, CTC):
+        return transcribe(flags, experiment)
+    if flags.times:
+        raise UserError("--times", "a run with CTC, since only these have times", type(experiment.objective).__name__)
     form = prompts_for(experiment.data, "--workdir")
     prompts = prompts_of(flags, form)
     copies = 1 if isinstance(search, Beam) else flags.samples
@@ -38,6 +48,9 @@ def run(argv: list[str]) -> int:
     inputs = model_inputs(experiment.model, batch)
     search = search.for_run("--ctc_weight", experiment.model, experiment.objective)
     search.end = form.end if flags.end is None else tuple(token(form.tokenizer, name) for name in flags.end)
+    language = open_language(flags, fusion, form, search.end)
+    if language is not None:
+        print(language.description, file=sys.stderr)
 
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
@@ -54,9 +67,14 @@ def run(argv: list[str]) -> int:
             parts = stream(generator, loaded.variables, inputs, flags.length, key, search)
             show(form.text_before(prompts[0]), functools.partial(text, prompts[0]), parts)
             return 0
+        of_language = None
+        if language is not None:
+            of_language = language.variables(NamedSharding(loaded.layout.batch.mesh, PartitionSpec()))
+            generator = language.fuse(generator, of_language, len(prompts))
         program = backend.jit(writing_program(generator, search, flags.length))
         for side in sides(flags, experiment, loaded):
-            answers = jax.device_get(program(side.variables, inputs, key))
+            variables = side.variables if language is None else (side.variables, of_language)
+            answers = jax.device_get(program(variables, inputs, key))
             if flags.adapters and not flags.json:
                 print(f"== {side.workdir}, step {side.step}")
             for i, prompt in enumerate(prompts):
@@ -103,8 +121,3 @@ def show(before: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> Non
         print(printable(text[shown:sure]), end="", flush=True)
         shown = max(shown, sure)
     print(printable(text[shown:]))
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped if stdout is a terminal, since a model may generate some."""
-    return visible(text, LAYOUT) if sys.stdout.isatty() else text

@@ -38,8 +38,8 @@ class Beam(Search):
     finished if it is one of these; at full length all of them are. The best `size` finished texts are returned. A row
     is over when it has so many.
 
-    A subclass may have other scores of tokens (`log_probs`), another `penalty`, and another rule for when a row is
-    `over`.
+    The scores of tokens are those of the generator (`log_probs`). A subclass may have another `penalty`, and another
+    rule for when a row is over (`find_ended`).
 
     Attributes:
       size: texts of each row that are kept; 1 is greedy.
@@ -72,7 +72,7 @@ class Beam(Search):
 
         def add(carry: tuple) -> tuple:
             count, live, done, over, logits, state = carry
-            chances = self.log_probs(logits).reshape(rows, self.size, vocab)
+            chances = generator.log_probs(logits).reshape(rows, self.size, vocab)
             totals = (live.scores[:, :, None] + chances).reshape(rows, -1)
             scores, index = jax.lax.top_k(totals, min(2 * self.size, totals.shape[1]))  # at most half of them end
             origin = index // vocab
@@ -92,10 +92,6 @@ class Beam(Search):
 
         start = jnp.int32(0), live, nothing, jnp.zeros(rows, bool), logits, state
         return jax.lax.while_loop(is_unfinished, add, start)[2]
-
-    def log_probs(self, logits: Float[Array, "N V"]) -> Float[Array, "N V"]:
-        """What each next token adds to a text's score, float32, from what the generator returns."""
-        return jax.nn.log_softmax(logits.astype(jnp.float32))
 
     def penalty(self, count: Int[Array, ""]) -> Float[Array, ""]:
         """By what the log-probability of a text of `count` tokens is divided."""

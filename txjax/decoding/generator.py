@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -60,6 +60,14 @@ class Generator(abc.ABC):
         Args:
           rows: the rows to take, counted from the first of each group.
         """
+
+    def log_probs(self, logits: Float[Array, "N V"]) -> Float[Array, "N V"]:
+        """What each next token adds to a text's score, float32, from the logits of `start` and `step`."""
+        return jax.nn.log_softmax(logits.astype(jnp.float32))
+
+    def with_decoder(self, make: Callable[["Generator"], "Generator"]) -> "Generator":
+        """The same with `make(x)` for the generator x that reads the prompts: itself, if it has no parts."""
+        return make(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,12 +48,12 @@ class JointBeam(Beam):
 
     def hypotheses(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Hypotheses:
         blank = -1 if self.blank is None else self.blank
-        joint = JointGenerator(generator.model, self.ctc_weight, self.candidates or 2 * self.size, blank, self.end)
-        return super().hypotheses(joint, variables, inputs, length)
+        candidates = self.candidates or 2 * self.size
 
-    def log_probs(self, logits: Float[Array, "N V"]) -> Float[Array, "N V"]:
-        """The joint scores as they are: their exponentials have no sum of 1."""
-        return logits
+        def joint(decoder: Generator) -> Generator:
+            return JointGenerator(decoder.model, self.ctc_weight, candidates, blank, self.end)
+
+        return super().hypotheses(generator.with_decoder(joint), variables, inputs, length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +92,10 @@ class JointGenerator(Cached):
         cache, frames, paths = state
         chosen = jax.tree.map(lambda x: select_rows(x, rows, ("batch", *(None,) * (x.ndim - 1))), paths)
         return super().select(cache, rows), frames, chosen
+
+    def log_probs(self, logits: Float[Array, "N V"]) -> Float[Array, "N V"]:
+        """The joint scores as they are: their exponentials have no sum of 1."""
+        return logits
 
     def _score(self, logits: Float[Array, "N V"], frames: FrameLogProbs, paths: PrefixPaths) -> Float[Array, "N V"]:
         """What each next token adds to the score of its text."""

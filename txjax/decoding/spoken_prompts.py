@@ -43,15 +43,8 @@ class SpokenPrompts(Prompts):
         return cls(data.tokenizer, roles.eos, utterances=data)
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
-        for module in ("soundfile", "soxr"):
-            require(module, module, field, extra="audio")
-        rows = [self._read(path, field) for path in prompts]
-        longest = max(map(len, rows))
-        return {
-            "tokens": np.tile(np.array(self.opening, np.int32), (len(rows), 1)),
-            "audio": np.stack([np.pad(row, (0, longest - len(row))) for row in rows]),
-            "audio_length": np.array([len(row) for row in rows], np.int32),
-        }
+        opening = np.tile(np.array(self.opening, np.int32), (len(prompts), 1))
+        return {"tokens": opening, **read_recordings(prompts, self.utterances, field)}
 
     def text_before(self, prompt: str) -> str:
         return prompt + "\n"
@@ -59,17 +52,38 @@ class SpokenPrompts(Prompts):
     def text(self, prompt: str, ids: Ids) -> str:
         return self.tokenizer.decode(ids)
 
-    def _read(self, path: str, field: str) -> np.ndarray:
-        """The samples of a file. Raises UserError if it can't be read or is too long."""
-        rate = self.utterances.rate
-        most = self.utterances.samples
-        if not Path(path).is_file():
-            raise UserError(field, "a WAV or FLAC file", path)
-        try:
-            samples = read_recording(Path(path), rate, self.utterances.checks)
-        except UnusableAudio as error:
-            raise UserError(field, "a usable WAV or FLAC file", f"{path}: {error}") from None
-        if len(samples) > most:
-            expected = f"at most {most} samples at {rate} Hz, data.samples"
-            raise UserError(field, expected, f"{len(samples)} in {path}")
-        return samples
+
+def read_recordings(paths: Sequence[str], utterances: Utterances, field: str) -> Inputs:
+    """The waveforms of WAV and FLAC files, as `audio` [B T] and `audio_length` [B] of a batch.
+
+    Args:
+      utterances: the training data: their rate, their longest recording, what is usable.
+      field: the field or flag that has the paths, for messages.
+
+    Raises:
+      UserError: a file can't be read, or is too long.
+    """
+    for module in ("soundfile", "soxr"):
+        require(module, module, field, extra="audio")
+    rows = [_read(path, utterances, field) for path in paths]
+    longest = max(map(len, rows))
+    return {
+        "audio": np.stack([np.pad(row, (0, longest - len(row))) for row in rows]),
+        "audio_length": np.array([len(row) for row in rows], np.int32),
+    }
+
+
+def _read(path: str, utterances: Utterances, field: str) -> np.ndarray:
+    """The samples of a file."""
+    rate = utterances.rate
+    most = utterances.samples
+    if not Path(path).is_file():
+        raise UserError(field, "a WAV or FLAC file", path)
+    try:
+        samples = read_recording(Path(path), rate, utterances.checks)
+    except UnusableAudio as error:
+        raise UserError(field, "a usable WAV or FLAC file", f"{path}: {error}") from None
+    if len(samples) > most:
+        expected = f"at most {most} samples at {rate} Hz, data.samples"
+        raise UserError(field, expected, f"{len(samples)} in {path}")
+    return samples

@@ -8,6 +8,7 @@ import jinja2
 
 from txjax.numbers import full
 from txjax.report.png import png_address, png_width
+from txjax.report.wav import wav_address
 
 
 def render(template: str, title: str, subtitle: str, **values: Any) -> str:
@@ -33,5 +34,6 @@ _FILTERS: dict[str, Any] = {
     "percent": lambda share: f"{min(share, 1):.1%}",
     "png_address": png_address,
     "png_width": png_width,
+    "wav_address": wav_address,
 }
 _TEMPLATES.filters |= _FILTERS

@@ -6,8 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data import Dataset
-from txjax.decoding import BestPath, CTCSearch, Search
+from txjax.data import Dataset, Tokenizer
+from txjax.decoding import BestPath, CTCSearch, LanguageModel, Rescoring, Search, ShallowFusion
+from txjax.eval.audio.language_run import LanguageRun, normal_form
+from txjax.eval.audio.rescorer import Rescorer
 from txjax.eval.audio.transcribers import Transcribe, count_ngram, count_symbols, ctc_transcriber, decoder_transcriber
 from txjax.eval.audio.word_errors import NAMES, RATES, count_errors, show_errors
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator
@@ -35,10 +37,13 @@ class ErrorRates(Evaluator):
       search: how texts are found: of a model that is trained with CTC a `CTCSearch` (`BestPath`, `PrefixBeam`), of a
         decoder a `Search` (`Beam`), of one that is trained by `JointCTC` each of them, or `JointBeam`. An n-gram is
         counted from the transcripts of the training data.
+      language: a run of a language model beside the search: `Rescoring` of the texts of a `PrefixBeam` or `Beam`, or
+        `ShallowFusion` in a `Beam`. If None, there is none. The file says which step it was.
       count: the number of texts in the file. If None, all.
     """
 
     search: CTCSearch | Search = config_field(factory=BestPath)
+    language: LanguageModel | None = None
     count: int | None = config_field(20, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
@@ -51,27 +56,35 @@ class ErrorRates(Evaluator):
             expected = "a data set with the tokenizer of its transcripts, such as Utterances"
             raise UserError("eval.data", expected, type(self.data).__name__)
         if isinstance(self.search, Search):
-            if not tokenizer.roles().eos:
-                expected = "a tokenizer with an end token, for a decoder"
-                raise UserError("eval.data.tokenizer", expected, type(tokenizer).__name__)
-            self.search.check("eval.search", tokenizer.vocab())
-            self.search.for_run("eval.search", model, objective)
-            return
-        if not hasattr(objective, "blank"):
+            self._check_decoder(self.search, model, objective, tokenizer)
+        elif not hasattr(objective, "blank"):
             hint = "a decoder's texts are found by search=Beam()"
             raise UserError("eval.search", "a search of a decoder", type(self.search).__name__, hint=hint)
-        if self.search.counted is not None:
+        elif self.search.counted is not None:
             self.search.counted.check("eval.search.ngram", count_symbols(model, objective, self.data))
+        self._open_language("eval")
+
+    def _check_decoder(self, search: Search, model: Any, objective: Objective, tokenizer: Tokenizer) -> None:
+        if not tokenizer.roles().eos:
+            expected = "a tokenizer with an end token, for a decoder"
+            raise UserError("eval.data.tokenizer", expected, type(tokenizer).__name__)
+        search.check("eval.search", tokenizer.vocab())
+        search.for_run("eval.search", model, objective)
 
     def score_names(self, setup: EvalSetup, variables: PyTree) -> tuple[str, ...]:
         return NAMES
 
     def start(self, context: Context) -> Evaluate:
-        transcribe, table = self._transcriber(context)
+        language = self._open_language(f"config.evals.{context.name}")
+        transcribe, arrays = self._transcriber(context, language)
+        rescoring = self.language if isinstance(self.language, Rescoring) else None
+        rescorer = language and rescoring and Rescorer(context, language, rescoring, self.data)
 
         def read(state: PyTree, batch: Batch) -> PyTree:
             references = batch["transcript"], batch["transcript_length"]
-            return batch["id"], example_weights(batch) > 0, references, transcribe(state, batch)
+            texts = transcribe(state, batch)
+            texts = texts if rescorer else jax.tree.map(lambda x: x[:, :1], texts)
+            return batch["id"], example_weights(batch) > 0, references, texts
 
         program = context.program(read)
 
@@ -79,36 +92,55 @@ class ErrorRates(Evaluator):
             ids: list[int] = []
             references: list[str] = []
             outputs: list[str] = []
-            state = variables, table
-            for numbers, has_weight, *texts in context.run_batches(program, state, context.source, self.max_batches):
+            state = variables, arrays
+            batches = context.run_batches(program, state, context.source, self.max_batches)
+            for numbers, has_weight, transcripts, texts in batches:
+                best = rescorer(texts) if rescorer else texts
                 ids += numbers[has_weight].tolist()
-                for column, arrays in zip((references, outputs), texts, strict=True):
-                    column += self._decode(*(x[has_weight] for x in arrays))
+                references += self._decode(*(x[has_weight] for x in transcripts))
+                outputs += self._decode(best.symbols[has_weight, 0], best.lengths[has_weight, 0])
             rows = {ID: np.array(ids, np.int64), GIVEN: digests(references), **count_errors(references, outputs)}
             scores = self.keep_and_rescore(context, rows)
             listing = list_worst(scores, rows, references, outputs, self.count)
-            context.write("samples", step, "txt", listing.encode())
+            origin = f"{language.description}\n" if language else ""
+            context.write("samples", step, "txt", (origin + listing).encode())
             return scores
 
         return evaluate
 
-    def _transcriber(self, context: Context) -> tuple[Transcribe, jax.Array | None]:
-        """The function that makes texts, and the table of an n-gram that it reads."""
+    def _open_language(self, where: str) -> LanguageRun | None:
+        """The run of the language model, if there is one. Raises UserError if it doesn't suit search or data."""
+        if self.language is None:
+            return None
+        self.language.check_search(f"{where}.language", self.search)
+        data: Any = self.data
+        run = LanguageRun.open(f"{where}.language.run", self.language)
+        if isinstance(self.search, Search) and isinstance(self.language, ShallowFusion):
+            run.check_tokens(data.tokenizer, self.search.end or data.tokenizer.roles().eos)
+            run.check_length(data.length)
+        else:
+            run.check_letters(data)
+        return run
+
+    def _transcriber(self, context: Context, language: LanguageRun | None) -> tuple[Transcribe, PyTree]:
+        """The function that makes texts, and the arrays that it reads besides the run's variables: the table of an
+        n-gram, or the variables of a language model."""
         data: Any = self.data
         if isinstance(self.search, Search):
             search = self.search.for_run(f"config.evals.{context.name}.search", context.model, context.objective)
             search = dataclasses.replace(search, end=search.end or data.tokenizer.roles().eos)
-            return decoder_transcriber(context, search, data), None
+            fused = language if isinstance(self.language, ShallowFusion) and self.language.weight else None
+            variables = None if fused is None else fused.variables(context.whole)
+            return decoder_transcriber(context, search, data, fused), variables
         ngram = self.search.counted
         table = None if ngram is None else context.put(count_ngram(ngram, context, data))
         return ctc_transcriber(context, self.search), table
 
-    def _decode(self, symbols: np.ndarray, lengths: np.ndarray) -> list[str]:
-        """The normalised texts of rows of symbols."""
+    def _decode(self, symbols: Any, lengths: Any) -> list[str]:
+        """The normalised texts of rows of symbols [N U] and their numbers [N], in numpy."""
         data: Any = self.data
         texts = [data.tokenizer.decode(row[:length].tolist()) for row, length in zip(symbols, lengths, strict=True)]
-        normalize = getattr(data, "normalization", None)
-        return texts if normalize is None else [normalize(text) for text in texts]
+        return [normal_form(data, text) for text in texts]
 
 
 def list_worst(

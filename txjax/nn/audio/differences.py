@@ -34,6 +34,11 @@ class Differences:
         """Samples a second of the audio."""
         return self.front_end.rate
 
+    @property
+    def hop(self) -> int:
+        """Samples from one frame to the next."""
+        return self.front_end.hop
+
     def frames(self, length: Count) -> Count:
         """The frames of so many samples, as `LogMel.frames`."""
         return self.front_end.frames(length)

@@ -1,7 +1,7 @@
 """Convolutions that make tokens of a waveform itself, without filters that are designed."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
@@ -24,6 +24,8 @@ class WaveformSamples:
       rate: samples a second of the audio.
       norm: of the samples of an utterance; the default is that of Wav2Vec2 (Baevski et al. 2020).
     """
+
+    hop: ClassVar[int] = 1  # samples from one frame to the next
 
     rate: int = config_field(16_000, at_least=1)
     norm: FeatureNorm = config_field(factory=lambda: UtteranceNorm(variance_epsilon=1e-7))

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax import backend
 from txjax.nn import Grid
+from txjax.nn.audio.subsampling import frame_mask
 from txjax.report.inspection.attention_maps import Maps, sown_maps
 from txjax.report.inspection.attention_measures import (
     grid_distance,
@@ -37,7 +38,7 @@ class Sequence:
       name: the argument of the model that it comes from: `tokens`, `source_tokens`, `image`, `features`; "" if not
         known.
       length: its tokens.
-      grid: their order, of an image or of a spectrogram.
+      grid: their order, of an image or of a spectrogram's patches. If None, they are a text or steps in time.
     """
 
     name: str
@@ -66,6 +67,11 @@ class Attended:
         """Whether queries and keys are tokens of texts."""
         return {self.queries.name, self.keys.name} <= set(TEXTS)
 
+    @property
+    def over_time(self) -> bool:
+        """Whether keys are an encoder's tokens of audio, one after the other."""
+        return self.keys.name == "features" and self.keys.grid is None
+
 
 class Kept(NamedTuple):
     """What is kept of an attention's weights.
@@ -90,26 +96,64 @@ def attentions_of_call(model: Any, variables: PyTree, inputs: Mapping[str, Any])
     if any(maps.windows is not None for maps in shapes.values()):
         numbers = backend.jit(lambda v, x: {path: maps.windows for path, maps in sown_maps(model, v, x).items()})
         windows = jax.device_get(numbers(variables, dict(inputs)))
-    grid = _spectrogram_grid(model, inputs)
-    return {
-        path: _attention_of(path, maps.weights.shape, windows.get(path), inputs, grid) for path, maps in shapes.items()
-    }
+    sizes = _InputSizes.of(model, inputs)
+    return {path: sizes.attention(path, maps.weights.shape, windows.get(path)) for path, maps in shapes.items()}
 
 
-def _attention_of(
-    path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any], spectrogram: Grid | None
-) -> Attended:
-    layers, _, heads, length, source = shape
-    if windows is not None:
-        grid = _grid_of_windows(windows, *inputs["image"].shape[1:3])
-        both = Sequence("image", grid.rows * grid.columns, grid)
-        return Attended(path, layers, heads, both, both, windows=True)
-    pair = "source_tokens" in inputs
-    parts = path.split("/")
-    queries = _sequence(inputs, length, "source_tokens" if pair and parts[0] == "encoder" else "tokens", spectrogram)
-    across = pair and parts[-1] in ("cross", "decoder")
-    keys = _sequence(inputs, source, "source_tokens" if across else queries.name, spectrogram)
-    return Attended(path, layers, heads, queries, keys)
+@dataclasses.dataclass(frozen=True)
+class _InputSizes:
+    """How many tokens, and in which order, the inputs of a call have.
+
+    Attributes:
+      lengths: tokens of each text, and of features whose tokens are steps in time, by argument.
+      spectrogram: the order of the patches of features.
+      image: height and width.
+    """
+
+    lengths: Mapping[str, int]
+    spectrogram: Grid | None
+    image: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, model: Any, inputs: Mapping[str, Any]) -> "_InputSizes":
+        lengths = {name: inputs[name].shape[1] for name in TEXTS if name in inputs}
+        grid = _spectrogram_grid(model, inputs)
+        if "features" in inputs and grid is None:
+            lengths["features"] = time_steps(model, inputs["features"].shape[1])
+        return cls(lengths, grid, inputs["image"].shape[1:3] if "image" in inputs else None)
+
+    def attention(self, path: str, shape: tuple[int, ...], windows: Any) -> Attended:
+        """The attention of a path, by the shape of its weights."""
+        layers, _, heads, length, source = shape
+        if windows is not None:
+            assert self.image is not None
+            grid = _grid_of_windows(windows, *self.image)
+            both = Sequence("image", grid.rows * grid.columns, grid)
+            return Attended(path, layers, heads, both, both, windows=True)
+        first, *_, last = path.split("/")
+        sources = [name for name in ("source_tokens", "features") if name in self.lengths]
+        pair = bool(sources) and "tokens" in self.lengths
+        queries = self._sequence(length, sources if pair and first == "encoder" else ["tokens"])
+        keys = self._sequence(source, sources if pair and last in ("cross", "decoder") else [queries.name])
+        return Attended(path, layers, heads, queries, keys)
+
+    def _sequence(self, length: int, likely: list[str]) -> Sequence:
+        """The input that has so many tokens; of several the likely one."""
+        for name in dict.fromkeys((*likely, *self.lengths)):
+            if self.lengths.get(name) == length:
+                return Sequence(name, length)
+        if self.spectrogram is not None and (prefix := length - self.spectrogram.rows * self.spectrogram.columns) >= 0:
+            return Sequence("features", length, self.spectrogram._replace(prefix=prefix))
+        grid = None if self.image is None else grid_of(length, *self.image)
+        return Sequence("image" if grid else "", length, grid)
+
+
+def time_steps(model: Any, frames: Int[Array, "..."] | int) -> Any:
+    """How many tokens an encoder of audio, the model's or its own, makes of so many frames; as many without one."""
+    for encoder in (model, getattr(model, "encoder", None)):
+        if callable(length := getattr(encoder, "output_length", None)):
+            return length(frames)
+    return frames
 
 
 def _spectrogram_grid(model: Any, inputs: Mapping[str, Any]) -> Grid | None:
@@ -129,17 +173,6 @@ def _grid_of_windows(windows: Int[np.ndarray, "layers W S"], height: int, width:
         return grid_of(tokens, height, width, most=0) or Grid(1, tokens)
     columns = int(windows[0, 0, side] - windows[0, 0, 0])
     return Grid(tokens // columns, columns)
-
-
-def _sequence(inputs: Mapping[str, Any], length: int, likely: str, spectrogram: Grid | None) -> Sequence:
-    """The input that has so many tokens; of several texts the likely one."""
-    for name in dict.fromkeys((likely, *TEXTS)):
-        if name in inputs and name in TEXTS and inputs[name].shape[1] == length:
-            return Sequence(name, length)
-    if spectrogram is not None and (prefix := length - spectrogram.rows * spectrogram.columns) >= 0:
-        return Sequence("features", length, spectrogram._replace(prefix=prefix))
-    grid = grid_of(length, *inputs["image"].shape[1:3]) if "image" in inputs else None
-    return Sequence("image" if grid else "", length, grid)
 
 
 def summary(
@@ -169,7 +202,7 @@ def summary(
             inside = None if maps.windows is None else maps.windows[jnp.asarray(layers, jnp.int32)]
             part = _one_map(attention, part, inside, None if query is None else _patch(attention.queries.grid, query))
         through = _rollout(attention, maps) if reads.count(attention.queries.name) == 1 else None
-        kept[path] = Kept(part, through, _distance(attention, maps, inputs))
+        kept[path] = Kept(part, through, _distance(attention, maps, _segments(model, inputs, attention)))
     return kept
 
 
@@ -217,7 +250,14 @@ def _rollout(attention: Attended, maps: Maps) -> jax.Array | None:
     return rollout(whole_maps(mean, maps.windows, attention.queries.length))
 
 
-def _distance(attention: Attended, maps: Maps, inputs: Mapping[str, Any]) -> jax.Array | None:
+def _segments(model: Any, inputs: Mapping[str, Any], attention: Attended) -> jax.Array | None:
+    """0 for queries that are padding of a text or of audio. If None, none is."""
+    if attention.over_time and "features_length" in inputs:
+        return frame_mask(time_steps(model, inputs["features_length"]), attention.queries.length).astype(jnp.int32)
+    return inputs.get(SEGMENTS.get(attention.queries.name, ""))
+
+
+def _distance(attention: Attended, maps: Maps, segments: Int[Array, "B L"] | None) -> jax.Array | None:
     weights = maps.weights
     if maps.windows is not None:
         assert attention.queries.grid is not None
@@ -228,7 +268,7 @@ def _distance(attention: Attended, maps: Maps, inputs: Mapping[str, Any]) -> jax
     if attention.queries.grid is not None and attention.keys.grid is not None:
         away, patches = grid_distance(attention.queries.grid, attention.keys.grid)
         return mean_distance(weights, away, patches).mean(1)
-    if attention.queries != attention.keys or attention.queries.name not in TEXTS:
+    if attention.queries != attention.keys or not attention.queries.name:
         return None
-    away, pairs = text_distance(inputs.get(SEGMENTS[attention.queries.name]), attention.queries.length)
+    away, pairs = text_distance(segments, attention.queries.length)
     return mean_distance(weights, away, pairs).mean(1)

@@ -38,7 +38,7 @@ def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], uni
         count = first if staged else max(map(len, distances.values()))
         axes.set_xticks(range(0, count, 1 + count // 16))
         axes.set_xlim(-0.5, count - 0.5)
-        axes.set_ylim(0, 1.08 * max(rows.max() for rows in distances.values()))
+        axes.set_ylim(0, 1.08 * max(rows.max() for rows in distances.values()) or 1.0)  # of one token all are 0
         axes.set_xlabel("layer (the line is the mean of its heads)", fontsize=9, color=LIGHT.faint)
         axes.set_ylabel(unit, fontsize=9, color=LIGHT.faint)
         if len(distances) > 1:

@@ -11,11 +11,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from txjax import backend
-from txjax.data import Dataset, Limits, Tokenizer, eval_batches
+from txjax.data import Dataset, Limits, Tokenizer, Utterances, eval_batches
 from txjax.decoding import Beginnings, Sampling, generator_for, prompts_for, until
+from txjax.decoding.spoken_prompts import read_recordings
 from txjax.experiment import Experiment
 from txjax.objectives import MultiTask, Objective, model_inputs
 from txjax.report.inspection.attention_summary import SEGMENTS, TEXTS
+from txjax.report.inspection.style import Area
 from txjax.terminal_escape import visible
 from txjax.tree import walk
 from txjax.types import PyTree, UserError, near_misses
@@ -28,25 +30,44 @@ class Example:
     Attributes:
       title: its name in pictures.
       inputs: the model's arguments, numpy arrays of one row (several of a multiple choice).
-      image: its pixels from 0 to 1, of one or three channels; of a spectrogram, its features, frequencies x times, and
-        black is the least of them. None without either.
+      image: its pixels from 0 to 1, of one or three channels; for a model of patches of features, these, frequencies x
+        times, and black is the least of them. None without either.
       tokenizers: of the texts, by argument; None where there is none.
+      batch: what the data set has of it, or what a prompt gives, one row.
+      rate: samples a second of its `audio`.
+      area: the part of the picture that the grid of the model's patches covers. If None, all.
     """
 
     title: str
     inputs: dict[str, np.ndarray]
     image: Float[np.ndarray, "H W C"] | None
     tokenizers: Mapping[str, Tokenizer | None]
+    batch: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    rate: int | None = None
+    area: Area | None = None
 
     def token_indices(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
         """The indices of the first tokens of a text that are not padding."""
         segments = self.inputs.get(SEGMENTS[name])
         length = self.inputs[name].shape[1]
+        if name == "tokens" and "transcript_length" in self.batch:
+            length = 1 + max(np.flatnonzero(self.batch["weights"][0]), default=0)
         return (np.arange(length) if segments is None else np.flatnonzero(segments[row] > 0))[:most]
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
-        ids = self.inputs[name][row][self.token_indices(name, row, most)]
+        return self._words(name, self.inputs[name][row][self.token_indices(name, row, most)])
+
+    def written(self) -> tuple[Int[np.ndarray, "N"], list[str]]:
+        """The indices at which a decoder writes a token, and these tokens: the targets, or what follows a prompt."""
+        if "targets" in self.batch:
+            indices = np.flatnonzero(self.batch["weights"][0] > 0)
+            return indices, self._words("tokens", self.batch["targets"][0][indices])
+        tokens = self.inputs["tokens"][0]
+        opening = self.batch["tokens"].shape[1]
+        return np.arange(opening - 1, len(tokens) - 1), self._words("tokens", tokens[opening:])
+
+    def _words(self, name: str, ids: Int[np.ndarray, "N"]) -> list[str]:
         tokenizer = self.tokenizers.get(name)
         return [str(int(i)) if tokenizer is None else word(tokenizer, int(i)) for i in ids]
 
@@ -91,8 +112,9 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
                 title += f" (label {names[label] if names else label})"
             arguments = objective.inputs(model, {name: jnp.asarray(x) for name, x in batch.items()})
             inputs = {name: np.asarray(x) for name, x in arguments.items()}
-            image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else shown_features(inputs)
-            yield Example(title, inputs, image, tokenizers)
+            image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else shown_features(model, inputs)
+            area = _area(model, inputs)
+            yield Example(title, inputs, image, tokenizers, batch, getattr(data, "rate", None), area)
     finally:
         batches.close()
 
@@ -101,25 +123,32 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
     """Texts as examples: of a decoder, the text; of an encoder-decoder, a source, whose target is the model's own
     likeliest continuation; of an encoder, the text with the special tokens that its tokenizer puts around one.
 
+    Of a model of speech they are paths of recordings.
+
     Raises:
-      UserError: the data have no texts of one of these kinds.
+      UserError: the data have no texts of one of these kinds, or a recording is unusable.
     """
     tokenizers = tokenizers_of(data)
     tokenizer = tokenizers["tokens"]
     for text in texts:
         if tokenizer is None:
             raise UserError("--input", "a run on texts", type(data).__name__)
-        if "source_tokens" in data.spec() or "targets" in data.spec():
+        batch: Mapping[str, Any] = {}
+        if isinstance(data, Utterances) and data.end() is None:
+            batch = read_recordings([text], data, "--input")
+            inputs = {name: np.asarray(x) for name, x in model_inputs(model, batch).items()}
+        elif "source_tokens" in data.spec() or "targets" in data.spec():
             form = prompts_for(data, "--input")
-            arguments = model_inputs(model, form.inputs([text], "--input"))
-            inputs = {name: np.asarray(x) for name, x in arguments.items()}
+            batch = form.inputs([text], "--input")
+            inputs = {name: np.asarray(x) for name, x in model_inputs(model, batch).items()}
             if not isinstance(form, Beginnings):
                 inputs["tokens"] = _translate(model, variables, inputs, data, form.end)
         else:
             ids = tokenizer.frame(1).row(tokenizer.parse_batch([text])).ids[None]
             inputs = {"tokens": ids, "segments": np.ones_like(ids)}
         shown = visible(text)
-        yield Example(shown if len(shown) <= 40 else f"{shown[:39]}…", inputs, None, tokenizers)
+        title = shown if len(shown) <= 40 else f"{shown[:39]}…"
+        yield Example(title, inputs, None, tokenizers, batch, getattr(data, "rate", None))
 
 
 def _translate(
@@ -129,7 +158,9 @@ def _translate(
     (window,) = data.spec()["tokens"].shape
     generator = generator_for(model, variables, inputs, window)
     search = Sampling(temperature=0.0, end=end)
-    program = backend.jit(lambda v, prompt: search(generator, v, prompt, window - 1, jax.random.key(0)))
+    program = backend.jit(
+        lambda v, prompt: search(generator, v, prompt, window - prompt["tokens"].shape[1], jax.random.key(0))
+    )
     written = until(np.asarray(program(variables, {k: jnp.asarray(x) for k, x in inputs.items()}))[0], end)
     return np.concatenate([inputs["tokens"], written[None].astype(np.int32)], axis=1)
 
@@ -151,14 +182,23 @@ def _shown_pixels(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.
     return pixels if pixels.shape[2] in (1, 3) else pixels[:, :, :1]
 
 
-def shown_features(inputs: Mapping[str, np.ndarray]) -> Float[np.ndarray, "C T 1"] | None:
-    """The features of an example of audio as a picture."""
-    if "features" not in inputs:
+def shown_features(model: Any, inputs: Mapping[str, np.ndarray]) -> Float[np.ndarray, "C T 1"] | None:
+    """The features of an example of audio that the model reads, as a picture, if it has patches of them."""
+    if "features" not in inputs or not hasattr(model, "grid"):
         return None
-    spectrogram = inputs["features"][0].T
+    reads_all = getattr(model, "reads_padding", False) or "features_length" not in inputs
+    spectrogram = inputs["features"][0][: None if reads_all else int(inputs["features_length"][0])].T
     low = float(spectrogram.min())
     high = float(spectrogram.max())
     return ((spectrogram - low) / max(high - low, 1e-9))[..., None].astype(np.float32)
+
+
+def _area(model: Any, inputs: Mapping[str, np.ndarray]) -> Area | None:
+    """The bins and frames of features that the grid of a model's patches covers, if the model says it."""
+    if "features" not in inputs or not hasattr(model, "grid_area"):
+        return None
+    _, frames, bins = inputs["features"].shape
+    return model.grid_area(bins, frames)  # type: ignore[no-any-return]
 
 
 def place_of(query: str | None, data: Dataset) -> tuple[float, float] | None:

@@ -131,9 +131,9 @@ def _without_pictures(model: Any, known: Mapping[str, Attended]) -> list[str]:
     if not known:
         return [f"no attention maps: {type(model).__name__} has no attention whose weights are known"]
     return [
-        f"no picture of {path}: it is neither between texts nor to the patches of an image"
+        f"no picture of {path}: it is neither between texts nor to audio, nor to the patches of an image"
         for path, attention in known.items()
-        if not (attention.between_texts or attention.keys.grid)
+        if not (attention.between_texts or attention.keys.grid or attention.over_time)
     ]
 
 

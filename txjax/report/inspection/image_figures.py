@@ -50,9 +50,10 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
 def _draw_example(axes: Axes, inspection: Inspection, heat: np.ndarray | None, low: float = 0.0) -> None:
     """The picture of an example, with a map over it; of a spectrogram the lowest frequency is at the bottom."""
     assert inspection.example.image is not None
-    over_image(axes, inspection.example.image, heat, low)
+    over_image(axes, inspection.example.image, heat, low, inspection.example.area)
     if "features" in inspection.example.inputs:
         axes.invert_yaxis()
+        axes.set_aspect("auto")
 
 
 def overview(

@@ -1,6 +1,5 @@
 """All pictures of an inspection, by file name, and the page that shows them."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from txjax.report.inspection import image_figures, text_figures
 from txjax.report.inspection.depth_figures import distance_picture
 from txjax.report.inspection.findings import SHOWN, Findings, Inspection
 from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
+from txjax.report.inspection.picture import Picture, limit_sound
 from txjax.report.inspection.style import short
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
 from txjax.report.render import render
@@ -19,35 +19,21 @@ from txjax.terminal_escape import visible
 from txjax.types import PyTree
 
 
-@dataclasses.dataclass(frozen=True)
-class Picture:
-    """A picture of the page.
-
-    Attributes:
-      name: of its file, without `.png`.
-      section: the heading that it is under.
-      caption: what it shows.
-      content: the PNG.
-    """
-
-    name: str
-    section: str
-    caption: str
-    content: bytes
-
-
 def inspect_page(
     title: str, subtitle: str, pictures: Sequence[Picture], notes: Sequence[str], tokens: str | None
 ) -> str:
-    """The page; pictures are inside it.
+    """The page; pictures are inside it, and their sound up to a limit.
 
     Args:
       tokens: the file of the page of tokens. If None, there is none.
     """
     sections: dict[str, list[Picture]] = {}
-    for picture in pictures:
+    limited, more = limit_sound(pictures)
+    for picture in limited:
         sections.setdefault(picture.section, []).append(picture)
-    return render("inspect.html", visible(title), visible(subtitle), sections=sections, notes=notes, tokens=tokens)
+    return render(
+        "inspect.html", visible(title), visible(subtitle), sections=sections, notes=[*notes, *more], tokens=tokens
+    )
 
 
 def pictures_of(findings: Findings, model: Any, params: PyTree, names: Sequence[str] | None) -> list[Picture]:
@@ -114,7 +100,7 @@ def _distances(findings: Findings) -> Iterator[Picture]:
             unit = "pixels"
             grids = {path: findings.inspections[0].attentions[path].queries.grid for path in distances}
             distances = {path: rows * image.shape[1] / _columns(grids[path]) for path, rows in distances.items()}
-        elif name == "features":
+        elif name == "features" and findings.inspections[0].attentions[next(iter(distances))].keys.grid:
             unit = "distances of neighbouring patches"
         caption = f"How far heads look, over {len(findings.inspections)} examples (Dosovitskiy et al. 2021, figure 7)."
         more = "" if len(by_name) == 1 else f"_{name}"
@@ -129,7 +115,6 @@ def _columns(grid: Grid | None) -> int:
 def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
     inspection = findings.inspections[0]
     inputs = inspection.example.inputs
-    image = inspection.example.image
     lengths, grids = _lengths(inspection)
     name = next((name for name in ("image", "features") if name in lengths), "tokens")
     length = lengths.get(name, inputs[name].shape[1] if name in inputs and name == "tokens" else 0)
@@ -145,7 +130,8 @@ def _weights(findings: Findings, model: Any, params: PyTree) -> Iterator[Picture
             caption += "(blue) to 1 (red)." + (" Each panel is one patch with all patches." if grid else "")
             picture = similarity_picture(cosines, grid, path)
             yield Picture(_file(path), "Position embeddings", caption, picture)
-    filters = None if image is None else first_filters(params, inputs["image"].shape[-1] if "image" in inputs else 1)
+    channels = inputs["image"].shape[-1] if "image" in inputs else 1 if "features" in inputs else 0
+    filters = first_filters(params, channels) if channels else None
     if filters is not None:
         path, kernels = filters
         yield _filters(path, kernels)

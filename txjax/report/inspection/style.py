@@ -19,6 +19,8 @@ INK = (0.95, 0.35, 0.0)  # of maps over pictures: more is less transparent
 TEXT_HEAT = "Blues"  # of maps of texts, whose labels are dark on white
 DPI = 140
 
+Area = tuple[float, float, float, float]  # of a picture: the first and the last row, the first and the last column
+
 
 def panels(
     rows: Sequence[str],
@@ -71,24 +73,46 @@ def panels(
         return png(figure)
 
 
-def heat(axes: Axes, weights: Float[np.ndarray, "L S"]) -> None:
-    """A map of a text: queries downwards, keys to the right. The colour is by the square root of the weight."""
-    axes.imshow(weights, cmap=TEXT_HEAT, norm=PowerNorm(0.5, 0, 1), aspect="auto", interpolation="nearest")
+def heat(
+    axes: Axes, weights: Float[np.ndarray, "L S"], extent: tuple[float, float, float, float] | None = None
+) -> None:
+    """A map of a sequence: queries downwards, keys to the right. The colour is by the square root of the weight.
+
+    Args:
+      extent: its left, right, bottom and top on the axes. If None, a token is 1 wide and high.
+    """
+    style: dict[str, Any] = {"cmap": TEXT_HEAT, "norm": PowerNorm(0.5, 0, 1), "interpolation": "nearest"}
+    axes.imshow(weights, aspect="auto", extent=extent, **style)
 
 
 def over_image(
-    axes: Axes, image: Float[np.ndarray, "H W C"], heat: Float[np.ndarray, "rows columns"] | None, low: float = 0.0
+    axes: Axes,
+    image: Float[np.ndarray, "H W C"],
+    heat: Float[np.ndarray, "rows columns"] | None,
+    low: float = 0.0,
+    area: Area | None = None,
 ) -> None:
-    """A picture; with `heat`, a map of any grid that covers it, in grey under it, from `low` to the map's maximum."""
+    """A picture; with `heat`, a map of any grid that covers it, in grey under it, from `low` to the map's maximum.
+
+    Args:
+      area: the part of the picture that the map covers. If None, all.
+    """
     height, width = image.shape[:2]
     extent = (0, width, height, 0)
     shown = image if image.shape[2] == 3 and heat is None else image.mean(2)
     axes.imshow(shown, cmap="gray", vmin=0, vmax=1, extent=extent, interpolation="nearest")
     if heat is not None:
-        span = float(heat.max()) - low
-        strength = np.clip((heat - low) / span, 0, 1) if span > 0 else np.zeros_like(heat)
-        colors = np.concatenate([np.broadcast_to(INK, (*heat.shape, 3)), 0.85 * strength[..., None]], -1)
-        axes.imshow(colors, extent=extent, interpolation="nearest")
+        top, bottom, left, right = area or (0, height, 0, width)
+        axes.imshow(heat_colors(heat, low), extent=(left, right, bottom, top), interpolation="nearest")
+        axes.set_xlim(0, width)
+        axes.set_ylim(height, 0)
+
+
+def heat_colors(heat: Float[np.ndarray, "rows columns"], low: float = 0.0) -> Float[np.ndarray, "rows columns 4"]:
+    """The colours of a map over a picture, more transparent where it is less, from `low` to its maximum."""
+    span = float(heat.max()) - low
+    strength = np.clip((heat - low) / span, 0, 1) if span > 0 else np.zeros_like(heat)
+    return np.concatenate([np.broadcast_to(INK, (*heat.shape, 3)), 0.85 * strength[..., None]], -1)
 
 
 def short(path: str) -> str:

@@ -17,13 +17,14 @@ import jax
 
 import txjax
 from txjax import cpu, tree
-from txjax.checkpoint import Checkpoints, Store
+from txjax.checkpoint import Store
+from txjax.checkpoint.run_folders import check_not_published, read_run_config
+from txjax.checkpoint.run_folders import read_checkpoints as read_checkpoints
 from txjax.distributed import on_primary
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.train.run import environment
 from txjax.train.run.lock import locked
-from txjax.train.run.run_folders import check_not_published, read_run_config
 from txjax.types import TrainState, UserError
 
 log = logging.getLogger("txjax")
@@ -140,18 +141,6 @@ def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
       UserError: there is none.
     """
     return tree.from_json(read_run_config(workdir), trusted)
-
-
-def read_checkpoints(workdir: Path) -> Checkpoints:
-    """What the config says of checkpoints, the best one among them; the default where it says nothing (an import).
-
-    Raises:
-      UserError: there is no config.json.
-    """
-    checkpoints = tree.from_json(read_run_config(workdir).get("checkpoint")) or Checkpoints()
-    if not isinstance(checkpoints, Checkpoints):
-        raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", checkpoints)
-    return checkpoints
 
 
 def write_manifest(

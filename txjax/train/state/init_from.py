@@ -10,25 +10,23 @@ import jax
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.checkpoint import Store, is_step, split
+from txjax.checkpoint import Store, split
 from txjax.checkpoint.finite import check_finite
-from txjax.checkpoint.origins import Origin, unchanged_origins, verify
-from txjax.distributed import on_primary
+from txjax.checkpoint.origins import Origin, unchanged_origins
+from txjax.checkpoint.run_steps import open_step
 from txjax.experiment import Experiment
-from txjax.io import digest
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.io.kept_files import inherit_files
 from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
-from txjax.train.run.workdir import read_checkpoints
 from txjax.train.state.frozen_parts import check_given, check_stored
 from txjax.train.state.init_names import check_names
 from txjax.train.state.init_tokenizers import check_tokenizers
 from txjax.train.state.state import Layout
 from txjax.transfer.match import ACTIONS, Row, Source, match, stored_variables
 from txjax.transfer.origin import From, origins
-from txjax.types import PyTree, TrainState, UserError, flat_paths
+from txjax.types import PyTree, TrainState, flat_paths
 
 log = logging.getLogger("txjax")
 
@@ -173,7 +171,10 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
       UserError: no such run or step, damaged files, another tokenizer, a teacher that none gives, or whatever
         `transfer.match` finds.
     """
-    steps = [_step(field, origin) for field, origin in origins(experiment.init_from)]
+    steps = [
+        SourceStep(field, origin, *open_step(field, origin.run or ""))
+        for field, origin in origins(experiment.init_from)
+    ]
     if not steps:
         check_given(experiment, [])
         return None
@@ -192,31 +193,3 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
     check_names(rows, axes, experiment.data, runs)
     check_given(experiment, rows)
     return InitSource(steps, rows)
-
-
-def _step(field: str, origin: From) -> SourceStep:
-    """The step that an origin names, verified with all that it has from others."""
-    workdir, which = _parse(field, origin.run or "")
-
-    def chosen() -> int:
-        step = store.choose(which)
-        verify(store.folder.parent, store.record(step))
-        return step
-
-    try:
-        store = Store(workdir, read_checkpoints(workdir))
-        step = on_primary("the step to start from", chosen)
-    except UserError as error:
-        flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
-        raise error.with_path(field, flag) from None
-    return SourceStep(field, origin, store, step, digest.of_all(store.path(step)) or "")
-
-
-def _parse(field: str, text: str) -> tuple[Path, str]:
-    """WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP; a folder's own name may have an @ in it."""
-    workdir, at, which = text.rpartition("@")
-    if not at or Path(text).is_dir():
-        return Path(text), "last"
-    if which not in ("last", "best") and not is_step(which):
-        raise UserError(field, "WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP", text)
-    return Path(workdir), which

@@ -125,7 +125,7 @@ CARD = Card(
         System(
             name="Branchformer",
             config="configs/audio/chained_digits.py:branchformer",
-            score="CER 0.8% of spoken digits",
+            score="CER 1.0% of spoken digits",
             presets=(branchformer_ctc, branchformer_attention),
             equal_to="[ESPnet's class](tests/audio/test_branchformer_parity.py)",
             compiled="18 layers of 512 on v5e:4x4",

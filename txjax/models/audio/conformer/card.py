@@ -91,7 +91,7 @@ CARD = Card(
         System(
             name="Conformer, Parakeet",
             config="configs/audio/chained_digits.py",
-            score="CER 1.2% of spoken digits",
+            score="CER 0.8% of spoken digits",
             presets=(conformer_ctc, parakeet_ctc),
             equal_to="[ParakeetForCTC, Wav2Vec2ConformerForCTC](tests/interop/test_parity.py)",
             compiled="Conformer large on v5e:4x8, Parakeet 1.1b on v5e:8x8",

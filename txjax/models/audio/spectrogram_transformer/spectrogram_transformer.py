@@ -52,6 +52,14 @@ class SpectrogramTransformer(PatchEncoder, kw_only=True):
         return Grid(rows, columns, self.prefix())
 
     @nn.nowrap
+    def grid_area(self, height: int, width: int) -> tuple[float, float, float, float]:
+        """The first and the last bin, and the first and the last frame, of the grid of `stride` x `stride` cells that
+        are in the middle of the patches."""
+        grid = self.grid(height, width)
+        margin = (self.patch - self.stride) / 2
+        return margin, margin + grid.rows * self.stride, margin, margin + grid.columns * self.stride
+
+    @nn.nowrap
     def encoded_positions(self, frames: int, bins: int) -> int:
         grid = self.grid(bins, frames)
         return grid.rows * grid.columns

@@ -147,7 +147,7 @@ CARD = Card(
         System(
             name="Speech-Transformer, Speech2Text",
             config="configs/audio/chained_digits.py:speech_transformer",
-            score="CER 2.0% of spoken digits",
+            score="CER 1.3% of spoken digits",
             presets=(speech_transformer, speech2text),
             equal_to="[Speech2TextForConditionalGeneration](tests/interop/test_parity.py)",
             compiled="Speech2Text large on v5e:4x8",

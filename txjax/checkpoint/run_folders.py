@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax import tree
+from txjax.checkpoint.steps import Checkpoints
 from txjax.types import UserError
 
 
@@ -20,6 +21,18 @@ def read_run_config(workdir: Path) -> dict[str, Any]:
     if not {"class", "model"} & set(values):
         raise UserError(str(path), "the config of a run, with its class", ", ".join(list(values)[:5]) or "no values")
     return values
+
+
+def read_checkpoints(workdir: Path) -> Checkpoints:
+    """What the config says of checkpoints, the best one among them; the default where it says nothing (an import).
+
+    Raises:
+      UserError: there is no config.json.
+    """
+    checkpoints = tree.from_json(read_run_config(workdir).get("checkpoint")) or Checkpoints()
+    if not isinstance(checkpoints, Checkpoints):
+        raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", checkpoints)
+    return checkpoints
 
 
 def check_not_published(workdir: Path) -> None:
