@@ -135,6 +135,7 @@ def test_another_config_is_shown_as_a_difference(config, straight_run):
         (["--config.checkpoint.every_steps=7"], ["config.checkpoint.every_steps", "multiple"]),
         (["--config.checkpoint.best=eval/vald/loss"], ["config.checkpoint.best", "eval/valid/loss"]),
         (["--workdirr=x"], ["--workdirr", "--workdir"]),
+        (["--until=0"], ["--until: expected a step from 1 on, got 0"]),
     ],
     ids=lambda v: v[0] if isinstance(v, list) else "",
 )

@@ -24,6 +24,12 @@ def profiled_steps(flags: argparse.Namespace) -> Steps | None:
     return steps
 
 
+def check_until(until: int | None) -> None:
+    """Raises UserError if `--until` is before the first step."""
+    if until is not None and until < 1:
+        raise UserError("--until", "a step from 1 on", until)
+
+
 def apply_flags(flags: argparse.Namespace, experiment: Experiment, profiled: Steps | None) -> None:
     """Shortens the experiment in place if `--smoke` is set, and checks that the run has the steps of `--profile`."""
     if flags.smoke:

@@ -19,6 +19,7 @@ def run(argv: list[str]) -> int:
         from txjax.cli import train_modes
         from txjax.train.trainer import train
 
+        train_modes.check_until(flags.until)
         profiled = train_modes.profiled_steps(flags)
         if flags.dry_run:
             return train_modes.dry_run(flags, overrides)
