@@ -21,7 +21,8 @@ EMBEDDED = ("txjax_python_text", "txjax_digits")
 def examples() -> dict[str, str]:
     """A config for every objective by name, on embedded data if possible; sentence pairs are one more."""
     sources = [str(path) for path in sorted((ROOT / "configs").rglob("*.py"))]
-    sources.append(str(ROOT / "configs/text/glue.py:stsb"))
+    variants = "text/glue.py:stsb", "audio/chained_digits.py:speech_transformer"
+    sources += [str(ROOT / "configs" / variant) for variant in variants]
     loaded = [(source, config.load(source, [])) for source in sources]
     found = {}
     for source, experiment in sorted(loaded, key=lambda pair: getattr(pair[1].data, "name", "") not in EMBEDDED):

@@ -119,7 +119,8 @@ def masked_features(objective: Objective, example: Example, key: jax.Array) -> F
     if augment is None or "id" not in example.batch:
         return None
     keys = example_keys(key, {"id": jnp.asarray(example.batch["id"])})
-    return np.asarray(augment(example.inputs["features"], example.inputs["features_length"], keys))
+    features, length = (jnp.asarray(example.inputs[name]) for name in ("features", "features_length"))
+    return np.asarray(augment(features, length, keys))
 
 
 def bin_frequencies(model: Any) -> Float[np.ndarray, "N"] | None:
