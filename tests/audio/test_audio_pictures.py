@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -84,7 +85,7 @@ def test_masks_are_those_of_training(tmp_path: Path) -> None:
     key = jax.random.fold_in(jax.random.key(run.seed), 4)
     examples, views, _ = views_of(run, key)
     for number, (example, view) in enumerate(zip(examples, views, strict=True)):
-        features, length = example.inputs["features"], example.inputs["features_length"]
+        features, length = (jnp.asarray(example.inputs[name]) for name in ("features", "features_length"))
         keys = example_keys(key, {"id": np.array([number], np.int32)})
         expected = run.objective.augment(features, length, keys)[0, : int(length[0])]  # type: ignore[attr-defined]
         np.testing.assert_array_equal(view.masked, expected)
