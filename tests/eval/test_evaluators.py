@@ -148,7 +148,8 @@ def suits(kind: type[Evaluator], name: str) -> bool:
     if kind.__name__ not in ALONE.get(name, {kind.__name__}):
         return False
     evaluator = build(kind, name)
-    if name == "pairs" and "source_tokens" not in evaluator.required_keys(RUNS[name].objective):
+    keys = evaluator.required_keys(RUNS[name].objective)
+    if name == "pairs" and not any("source_tokens" in key.split(" | ") for key in keys):
         return False
     try:
         check(dataclasses.replace(RUNS[name], evals={"x": evaluator}))
