@@ -154,7 +154,7 @@ def small(model: Any) -> Any:
     """The model in small, and those that it trains together."""
     sizes: dict[str, Any] = {name: value for name, value in SMALL.items() if hasattr(model, name)}
     sizes |= {name: small(inner) for name, inner in models_inside(model) if name in INSIDE}
-    if "encoder" in sizes:
+    if hasattr(sizes.get("encoder"), "patch"):
         sizes["encoder"] = sizes["encoder"].clone(patch=2 * sizes["encoder"].patch)  # a quarter of the patches
     if isinstance(getattr(model, "stack", None), PeriodicStack):
         kinds = model.mixers()
