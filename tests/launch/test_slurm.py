@@ -90,7 +90,7 @@ def test_a_node_that_dies_costs_one_interval(cluster, config, long_run, tmp_path
     finally:
         cluster.revive(node)
     resumed = int(said(workdir).split("resuming at step ")[1].split()[0])
-    assert resumed == newest <= done < 800
+    assert resumed == newest <= done + 1 <= 800  # a step is saved before its row is written
     assert rows(workdir) == rows(long_run)
 
 
