@@ -7,7 +7,7 @@ no text is in two splits. `--config.data.data_dir` or TFDS_DATA_DIR gives its fo
 prompt that sounds most alike (its nearest neighbour) has a character error rate of 0.765, that
 whose text is most alike 0.474.
 
-Cost: 6 minutes on two CPU cores.
+Cost: 8.5 minutes on two CPU cores that had other work, too.
 Score: eval/test/cer 0.39 or less (0.370 here).
 """
 
