@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import io
 import json
+import shutil
 import wave
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints
+from txjax.commands import report
 from txjax.data import Characters, LabelledAudio, Utterances
 from txjax.experiment import Experiment
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
@@ -26,7 +28,7 @@ from txjax.nn.audio.spec_augment import AxisMasks, SpecAugment
 from txjax.objectives import Classification, JointCTC
 from txjax.objectives.base import example_keys
 from txjax.optim import AdamW, Constant
-from txjax.report.inspection import picture
+from txjax.report import picture
 from txjax.report.inspection.audio_figures import spectrogram_picture, spread
 from txjax.report.inspection.audio_views import BEST, TRANSCRIPT, AudioView, Span, audio_views, bin_frequencies
 from txjax.report.inspection.examples import Example, examples_of
@@ -205,3 +207,19 @@ def test_symbols_do_not_overlap() -> None:
     widths = np.array([2.0, 2.0, 2.0, 2.0])
     np.testing.assert_allclose(spread(np.array([3.0, 10.0, 10.0, 19.9]), widths, 20), [3, 9, 11, 19])
     assert spread(np.zeros(0), np.zeros(0), 20).tolist() == []
+
+
+def test_the_report_has_the_pictures_of_the_last_inspection(
+    level_run: tuple[Path, Path], tmp_path: Path, capsys: Any
+) -> None:
+    """The spectrograms with their sound and the masks are in the page of the run, which links the page of all."""
+    workdir = tmp_path / "run"
+    shutil.copytree(level_run[0], workdir)
+    record = inspect(capsys, workdir, "--examples=1")
+    assert report.run([str(workdir)]) == 0
+    page = (workdir / "report" / "index.html").read_text()
+    folder = workdir / "inspect" / f"step_{record['step']}"
+    for name in ("spectrogram_0.png", "spectrogram_0.wav", "masks_0.png"):
+        assert base64.b64encode((folder / name).read_bytes()).decode() in page
+    (link,) = [line.split('href="')[1].split('"')[0] for line in page.splitlines() if 'href="..' in line]
+    assert (workdir / "report" / link).resolve() == (folder / "index.html").resolve()

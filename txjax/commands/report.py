@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
     html = out / "index.html"
     light = png(draw(runs, LIGHT))
     replace_bytes(picture, light)
-    replace_text(html, page(runs, light, png(draw(runs, DARK))))
+    replace_text(html, page(runs, light, png(draw(runs, DARK)), out))
     if flags.json:
         summaries = [{"name": r.name, "workdir": str(r.workdir), "metrics": plain(scores(r))} for r in runs]
         print(json.dumps({"runs": summaries, "curves": str(picture), "html": str(html)}))

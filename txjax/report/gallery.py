@@ -1,12 +1,15 @@
 """Pictures and text samples that runs wrote, for the report: the latest large, earlier ones in a row."""
 
 import dataclasses
+import os.path
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from txjax.report.picture import Picture, limit_sound
 from txjax.report.runs import Run
 
 SHOWN = 6  # number of earlier steps shown, evenly spaced
+EXAMPLES = ("overview", "spectrogram_*", "masks_*", "maps_*")  # the pictures of an inspection that the report has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +37,48 @@ class Card:
     earlier: list[Output]
 
 
+@dataclasses.dataclass(frozen=True)
+class InspectionCard:
+    """What `txjax inspect` drew of one run.
+
+    Attributes:
+      title: the card's heading.
+      step: of the parameters.
+      page: the address of the page with all pictures.
+      pictures: of whole examples, with their sound up to a limit.
+    """
+
+    title: str
+    step: int
+    page: str
+    pictures: list[Picture]
+
+
 def gallery(runs: Sequence[Run]) -> dict[str, list[Card]]:
     """The sections "Pictures", "Tables" and "Samples" of all runs; empty sections are dropped."""
     sections = {"Pictures": _cards(runs, "pictures", Path.read_bytes)}
     sections |= {kind.capitalize(): _cards(runs, kind, _text) for kind in ("tables", "samples")}
     return {title: cards for title, cards in sections.items() if cards}
+
+
+def inspections(runs: Sequence[Run], folder: Path) -> list[InspectionCard]:
+    """The last inspection of each run that has one. `folder`: of the page, from which addresses are relative."""
+    cards = []
+    for run in runs:
+        inspected = run.inspection()
+        if inspected is None:
+            continue
+        step, pictures_folder = inspected
+        files = [file for name in EXAMPLES for file in sorted(pictures_folder.glob(f"{name}.png"))]
+        pictures, _ = limit_sound([_example(file) for file in files])
+        page = os.path.relpath(pictures_folder / "index.html", folder.resolve())
+        cards.append(InspectionCard(run.name if len(runs) > 1 else "Examples", step, page, pictures))
+    return cards
+
+
+def _example(file: Path) -> Picture:
+    sound = file.with_suffix(".wav")
+    return Picture(file.stem, "", "", file.read_bytes(), sound.read_bytes() if sound.exists() else None)
 
 
 def _cards(runs: Sequence[Run], kind: str, read: Callable[[Path], bytes | str]) -> list[Card]:

@@ -1,11 +1,12 @@
 """The HTML page of runs: curves, evaluation outputs, scores, configs and versions."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from txjax.log import Value
 from txjax.numbers import round_measured
-from txjax.report.gallery import gallery
+from txjax.report.gallery import gallery, inspections
 from txjax.report.render import render
 from txjax.report.runs import Run
 from txjax.scaling import preregistration
@@ -15,8 +16,12 @@ from txjax.tree import flatten, from_json
 _FOLDED = ("perf/", "goodput")  # metrics of the machine, not of the model: rounded and collapsed
 
 
-def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
-    """The HTML page: curves (PNG, light and dark), evaluation outputs, scores, configs, versions."""
+def page(runs: Sequence[Run], light: bytes, dark: bytes, folder: Path) -> str:
+    """The HTML page: curves (PNG, light and dark), evaluation outputs, inspections, scores, configs, versions.
+
+    Args:
+      folder: where the page will be, since the pages of inspections are linked.
+    """
     configs = [flatten(run.config) if run.config else {} for run in runs]
     made_by = [flatten(_made_by(run)) for run in runs]
     tables = {"Differences of the configs": _differing(configs)} if len(runs) > 1 else {}
@@ -31,6 +36,7 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
         light=light,
         dark=dark,
         gallery=gallery(runs),
+        inspections=inspections(runs, folder),
         scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in scores_by_run],
         folded=[
             {name: round_measured(x) for name, x in column.items() if name.startswith(_FOLDED)}

@@ -63,6 +63,12 @@ class Run:
             logger.warning("skipped, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign))))
         return {name: files for name, files in by_folder.items() if files}
 
+    def inspection(self) -> tuple[int, Path] | None:
+        """The largest step that `txjax inspect` drew, and the folder of its pictures. None without one."""
+        folders = [path.parent for path in (self.workdir / "inspect").glob("step_*/index.html")]
+        steps = {int(path.name.removeprefix("step_")): path for path in folders if not leaves(path, self.workdir)}
+        return max(steps.items()) if steps else None
+
 
 def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
     """The runs in these folders.

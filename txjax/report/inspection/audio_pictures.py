@@ -8,8 +8,8 @@ from txjax.report.inspection import audio_figures, frame_figures
 from txjax.report.inspection.audio_views import AudioView
 from txjax.report.inspection.findings import SHOWN, Findings, Inspection
 from txjax.report.inspection.image_figures import patches, rolled_out
-from txjax.report.inspection.picture import Picture
 from txjax.report.inspection.style import short
+from txjax.report.picture import Picture
 
 SECTION = "Audio"
 

@@ -11,9 +11,9 @@ from txjax.report.inspection import image_figures, text_figures
 from txjax.report.inspection.depth_figures import distance_picture
 from txjax.report.inspection.findings import SHOWN, Findings, Inspection
 from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
-from txjax.report.inspection.picture import Picture, limit_sound
 from txjax.report.inspection.style import short
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
+from txjax.report.picture import Picture, limit_sound
 from txjax.report.render import render
 from txjax.terminal_escape import visible
 from txjax.types import PyTree
