@@ -35,6 +35,7 @@ from txjax.nn.heads.class_heads import (
     Pool,
     Pooled,
     Pooler,
+    Projected,
     StartEnd,
     TokenClasses,
 )

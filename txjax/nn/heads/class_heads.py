@@ -131,6 +131,30 @@ class Pooled(Head):
 
 
 @dataclasses.dataclass
+class Projected(Head):
+    """The pooled features in the space that a model of two towers compares in (Radford et al. 2021, 2.3).
+
+    Parameters `head` [D size], and the pool's.
+
+    Attributes:
+      size: of the space.
+      pool: from the tokens to one vector.
+      use_bias: whether the projection has one.
+    """
+
+    size: int = config_field(at_least=1)
+    pool: Pool = config_field()
+    use_bias: bool = False
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B size"]:
+        """The vectors, float32, of any length. Sows them as `features`."""
+        pooled = self.pool(encoded, context)
+        projected = context.linear("head", self.size, "joint", self.use_bias)(pooled, jnp.float32)
+        context.sow_features(projected)
+        return projected
+
+
+@dataclasses.dataclass
 class Classes(Head):
     """One class an example (Devlin et al. 2019, 4.1): pooling, dropout, a linear layer. Parameters `head` [D classes].
 

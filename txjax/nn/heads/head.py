@@ -71,9 +71,9 @@ class HeadContext:
     dropout: float = 0.0
     train: bool = False
 
-    def linear(self, name: str, size: int, axis: str) -> Linear:
+    def linear(self, name: str, size: int, axis: str, use_bias: bool = True) -> Linear:
         """A dense layer from the width to `size` outputs, whose logical name is `axis`."""
-        return Linear((size,), (axis,), kernel_init=self.kernel_init, name=name, parent=self.module)
+        return Linear((size,), (axis,), use_bias=use_bias, kernel_init=self.kernel_init, name=name, parent=self.module)
 
     def normalise(self, name: str, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """Applies a norm of its own."""

@@ -96,16 +96,20 @@ class PatchEncoder(Transformer, kw_only=True):
         patches = self.cut(image).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
-        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), kernel_init=self.kernel_init, name="patch_embed")
         grid = self.grid(*image.shape[1:3])
         positions = token_positions(grid, jnp.arange(patches.shape[1], dtype=jnp.int32)[None] if keep is None else keep)
-        x = embed(patches)
+        x = self.patch_projection()(patches)
         if self.class_token is not None:
             x = self.class_token.clone(parent=self, name="pool")(x)
         mask = Mask.within(segments)
         inputs = StackInputs(positions, positions, mask, train, grid=grid if keep is None else None)
         x = self.layers(self.positions.add(x, positions, grid), inputs)
         return Encoded(self.end(x, train), segments, grid=grid)
+
+    @nn.nowrap
+    def patch_projection(self) -> Linear:
+        """From a patch's pixels to the width. Parameters `patch_embed`."""
+        return Linear((self.width,), ("embed",), in_axes=("pixels",), kernel_init=self.kernel_init, name="patch_embed")
 
     @nn.nowrap
     def mapped(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:

@@ -1,0 +1,107 @@
+"""A tower for images and one for texts, whose features are compared by their cosines."""
+
+import dataclasses
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.models.model import Model
+from txjax.nn import parameter
+from txjax.types import Batch, UserError, config_field
+
+_Leaf = Any  # an array, or what stands for one in a tree of shapes
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PairFeatures:
+    """The features of pairs of an image and a text.
+
+    Attributes:
+      image: float32 [B E], of unit length.
+      text: float32 [B E], of unit length.
+      scale: float32 [B], the factor of cosines, the same for all; positive.
+      bias: float32 [B], what is added to the scaled cosines, the same for all.
+    """
+
+    image: _Leaf
+    text: _Leaf
+    scale: _Leaf
+    bias: _Leaf
+
+
+class TwoTowers(Model, kw_only=True):
+    """CLIP (Radford et al. 2021, figure 3) and SigLIP (Zhai et al. 2023, algorithm 1): a pair's features are similar.
+
+    Parameters: those of `vision` and `text`, `logit_scale` [], and `logit_bias` [] if `bias` is a number.
+
+    Attributes:
+      vision: reads images; its head gives one vector an image.
+      text: reads texts; its head gives one vector a text, of the same size.
+      scale: the factor of cosines at the start, of which the logarithm is learned.
+      largest_scale: what the factor is kept at, or below. If None, it is not bounded.
+      bias: what is added to the scaled cosines at the start. If None, nothing is.
+    """
+
+    vision: Model = config_field()
+    text: Model = config_field()
+    scale: float = config_field(1 / 0.07, above=0)
+    largest_scale: float | None = config_field(100.0, above=0)
+    bias: float | None = None
+
+    @nn.compact
+    def __call__(
+        self,
+        image: Float[Array, "B H W C"],
+        tokens: Int[Array, "B L"],
+        segments: Int[Array, "B L"] | None = None,
+        train: bool = False,
+    ) -> PairFeatures:
+        """The features of both.
+
+        Args:
+          segments: 0 is padding. If None, no token is padding.
+
+        Raises:
+          UserError: the towers' features differ in size, or are not one vector an example.
+        """
+        from_image = self.vision(image, train=train)
+        from_text = self.text(tokens, segments, train=train)
+        check_towers(from_image, from_text)
+        log_scale = parameter(self, "logit_scale", nn.initializers.constant(math.log(self.scale)), (), ())
+        scale = jnp.exp(log_scale)
+        if self.largest_scale is not None:
+            scale = jnp.minimum(scale, self.largest_scale)
+        bias = jnp.float32(0)
+        if self.bias is not None:
+            bias = parameter(self, "logit_bias", nn.initializers.constant(self.bias), (), ())
+        rows = (len(image),)
+        return PairFeatures(
+            unit_length(from_image), unit_length(from_text), jnp.broadcast_to(scale, rows), jnp.broadcast_to(bias, rows)
+        )
+
+    @nn.nowrap
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return {name: batch[name] for name in ("image", "tokens", "segments") if name in batch}
+
+
+def unit_length(features: Float[Array, "B E"]) -> Float[Array, "B E"]:
+    """The vectors divided by their lengths; their gradient is finite at 0."""
+    squares = jnp.square(features).sum(-1, keepdims=True)
+    return features * jax.lax.rsqrt(jnp.maximum(squares, 1e-24))
+
+
+def check_towers(from_image: Any, from_text: Any) -> None:
+    """Raises UserError unless both are one vector an example, of one size."""
+    for field, features in (("config.model.vision.head", from_image), ("config.model.text.head", from_text)):
+        if getattr(features, "ndim", 0) != 2:
+            raise UserError(
+                field, "a head that gives one vector an example, such as Projected", type(features).__name__
+            )
+    if from_image.shape[1] != from_text.shape[1]:
+        got = f"{from_image.shape[1]} and {from_text.shape[1]}"
+        raise UserError("config.model.text.head", "features of the size of the image tower's", got)
