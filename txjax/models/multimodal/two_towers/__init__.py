@@ -1,6 +1,6 @@
 """CLIP (Radford et al. 2021) and SigLIP (Zhai et al. 2023): an image tower and a text tower."""
 
 from txjax.models.multimodal.two_towers.towers import CLIPImageTower, FixedLengthText
-from txjax.models.multimodal.two_towers.two_towers import PairFeatures, TwoTowers
+from txjax.models.multimodal.two_towers.two_towers import TwoTowers
 
-__all__ = ["CLIPImageTower", "FixedLengthText", "PairFeatures", "TwoTowers"]
+__all__ = ["CLIPImageTower", "FixedLengthText", "TwoTowers"]
