@@ -34,6 +34,8 @@ class Stack(nn.Module):
       microbatches: parts of the batch that pass through the pipeline in turn, if the mesh has one. If None, as many
         as it has stages. More microbatches shrink the bubble (`pipeline.Schedule.idle`).
       rounds: how often each microbatch passes each stage of the pipeline. More rounds shrink the bubble too.
+      outputs: the layers whose streams are returned, side by side along the width: 0 is the first, -1 the last. The
+        layers behind them have parameters, and are not run. If None, the last one's.
     """
 
     block: Block | tuple[Block, ...] | None = None
@@ -44,6 +46,7 @@ class Stack(nn.Module):
     unroll: int | None = config_field(None, at_least=1)
     microbatches: int | None = config_field(None, at_least=1)
     rounds: int = config_field(1, at_least=1)
+    outputs: tuple[int, ...] | None = None
 
     def schedule(self, stages: int) -> Schedule:
         """The pipeline schedule for this many stages. Raises UserError if they don't divide the layers."""
@@ -57,7 +60,7 @@ class Stack(nn.Module):
 
     @nn.compact
     def __call__(self, x: PyTree, context: LayerContext, every: bool = False) -> PyTree:
-        """The stream after all blocks: the same structure, shapes and dtypes as `x`.
+        """The stream after all blocks: the same structure, shapes and dtypes as `x`; of several `outputs`, wider.
 
         Args:
           x: what every block takes and returns: the residual stream [B L D], or a tree of several streams.
@@ -72,6 +75,8 @@ class Stack(nn.Module):
         groups = self.groups or self.depth
         if len(kinds) > 1 or self.groups:
             check_turns(self.depth, len(kinds), groups)
+        outputs = self.layer_numbers()
+        every = every or len(outputs) > 1
 
         def layer(
             block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array
@@ -85,6 +90,9 @@ class Stack(nn.Module):
         unroll = 1 if self.is_initializing() else self.unroll or default
         stacked = not isinstance(self.variables.get("params", {}).get("block"), tuple)  # else `unstacked`
         plain = stacked and len(kinds) == 1 and groups == self.depth
+        if self.outputs is not None and not (plain and isinstance(x, jax.Array) and num_shards("layers") == 1):
+            expected = "None for shared layers, several kinds of layers, several streams or a pipeline"
+            raise UserError("config.model.stack.outputs", expected, self.outputs)
         if (stages := num_shards("layers")) > 1:
             schedule = self.schedule(stages)
             if not plain or every or not isinstance(x, jax.Array):
@@ -95,22 +103,36 @@ class Stack(nn.Module):
         if not plain and not self.is_initializing():
             return run_layer_kinds(self, kinds, groups, layer, x, context, unroll, policy)
 
-        unroll = min(unroll, groups)
+        count = groups if self.outputs is None or self.is_initializing() else max(outputs) + 1
+        unroll = min(unroll, count)
         if policy is not None:
-            barriers = needs_barriers(groups // unroll, unroll)
+            barriers = needs_barriers(count // unroll, unroll)
             layer = nn.remat(layer, prevent_cse=barriers, policy=policy)
         loop = nn.scan(
             layer,
             variable_axes={True: 0},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
-            length=groups,
+            length=count,
             unroll=unroll,
             metadata_params={nn.PARTITION_NAME: "layers"},
             check_constancy_invariants=False,  # which would trace a layer once more
         )
+        if count < groups:
+            loop = nn.map_variables(loop, "params", lambda params: jax.tree.map(lambda x: x[:count], params))
         block = (
             kinds[0].clone(parent=self, name="block", _deep_clone=True) if isinstance(self.block, tuple) else self.block
         )
-        x, streams = loop(block, x, context, self.depth_fractions(groups))
+        x, streams = loop(block, x, context, self.depth_fractions(groups)[:count])
+        if self.outputs is not None:
+            return x if streams is None else jnp.concatenate([streams[i] for i in outputs], -1)
         return (x, streams) if every else x
+
+    @nn.nowrap
+    def layer_numbers(self) -> tuple[int, ...]:
+        """The layers of `outputs`, from 0 on. Raises UserError if there are none of these numbers."""
+        assert self.depth is not None
+        outputs = (-1,) if self.outputs is None else tuple(self.outputs)
+        if not outputs or not all(-self.depth <= layer < self.depth for layer in outputs):
+            raise UserError("config.model.stack.outputs", f"numbers of the {self.depth} layers", self.outputs)
+        return tuple(layer % self.depth for layer in outputs)

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import (
@@ -63,9 +63,20 @@ class Decoder(CausalModel, Transformer, kw_only=True):
           types, languages: ignored: two sentences are separated by tokens.
         """
         embed = Embed(self.vocab, self.width, name="embed")
-        inputs = self.causal_inputs(tokens.shape, segments, positions, train)
-        x = self.positions.add(embed(tokens, self.dtype), inputs.positions)
-        x = self.end(self.layers(x, inputs), train)
+        return self.read(embed(tokens, self.dtype), embed, segments, positions, train)
+
+    @nn.nowrap
+    def read(
+        self,
+        x: Float[Array, "B L D"],
+        embed: Embed,
+        segments: Int[Array, "B L"] | None,
+        positions: Int[Array, "B L"] | None,
+        train: bool,
+    ) -> Any:
+        """The head's output, from the embeddings of the tokens. `embed`: for a head that is tied to them."""
+        inputs = self.causal_inputs(x.shape[:2], segments, positions, train)
+        x = self.end(self.layers(self.positions.add(x, inputs.positions), inputs), train)
         return self.apply_head(Encoded(x, segments, embed.embedding), self.head, train)
 
 
