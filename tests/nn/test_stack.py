@@ -314,7 +314,9 @@ def test_the_stacks_that_a_trace_meets_are_recorded() -> None:
     params = shapes(stack, X, LayerContext())
     with record_stacks() as met:
         jax.eval_shape(stack.apply, params, X, LayerContext())
-    assert met == [StackRecord(path="", streams=((2, 3, 4),), depth=4, branches=2, groups=2, rounds=1)]
+    assert met == [
+        StackRecord(path="", streams=((2, 3, 4),), depth=4, branches=2, groups=2, rounds=1, ends_early=False)
+    ]
 
 
 def test_flops_of_layers_have_the_same_names_in_any_stack() -> None:
@@ -330,3 +332,40 @@ def test_flops_of_layers_have_the_same_names_in_any_stack() -> None:
     plain = flops(block=block)
     assert set(plain) == {"attention", "attention scores", "mlp"}
     assert plain == flops(block=(block, block)) == flops(block=block, groups=2)
+
+
+def test_chosen_layers_and_none_behind_them() -> None:
+    """The streams of two layers of four, side by side, equal those of all layers; the fourth has no FLOPs."""
+
+    def stack(**fields: Any) -> Stack:
+        return Stack(block=PreNorm(**parts()), depth=4, **fields)
+
+    context = LayerContext(train=False)
+    params = variables(stack(), x=X, context=context)
+    _, streams = stack().apply(params, X, context, every=True)
+    chosen = stack(outputs=(0, -2)).apply(params, X, context)
+    np.testing.assert_allclose(chosen, jnp.concatenate([streams[0], streams[2]], -1), rtol=1e-6)
+    np.testing.assert_allclose(stack(outputs=(1,)).apply(params, X, context), streams[1], rtol=1e-6)
+    of_chosen = variables(stack(outputs=(0, -2)), x=X, context=context)
+    assert jax.tree.map(jnp.shape, of_chosen) == jax.tree.map(jnp.shape, params)
+    costs = [
+        sum(by_scope(lambda p, s=s: s.apply(p, X, context), params).values()) for s in (stack(), stack(outputs=(2,)))
+    ]
+    assert costs[1] == 3 / 4 * costs[0]
+    with record_stacks() as records:
+        jax.eval_shape(lambda p: stack(outputs=(2,)).apply(p, X, context), params)
+    assert [(record.depth, record.ends_early) for record in records] == [(3, True)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"outputs": (4,)}, "numbers of the 4 layers"),
+        ({"outputs": ()}, "numbers of the 4 layers"),
+        ({"outputs": (0,), "groups": 2}, "None for shared layers"),
+    ],
+)
+def test_layers_that_cannot_be_chosen(fields: dict[str, Any], expected: str) -> None:
+    stack = Stack(block=PreNorm(**parts()), depth=4, **fields)
+    with pytest.raises(UserError, match=f"config.model.stack.outputs: expected {expected}"):
+        variables(stack, x=X, context=LayerContext(train=False))
