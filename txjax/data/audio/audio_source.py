@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float32, Int64
 from txjax.data.audio.audio_data import AudioData
 from txjax.data.audio.audio_files import UnusableAudio
 from txjax.data.audio.speed import Speed
-from txjax.data.audio.usable_records import UsableRecords
 from txjax.data.dataset import Example
 from txjax.data.loading.buckets import Bucketed, Lengths, Shown
 from txjax.data.loading.rng import example_rng
+from txjax.data.loading.usable_records import UsableRecords
 
 
 class Plan(NamedTuple):
@@ -50,7 +50,8 @@ class AudioSource(Bucketed):
         self._recordings = data.recordings()
         self._speed = data.speed or Speed((1.0,))
         title = f"{data.name} {data.split}"
-        self._usable = UsableRecords(title, data.unusable, data.too_long, self._recordings.place)
+        words = dict(things="recordings", units="samples", hint="data.checks has the bounds")
+        self._usable = UsableRecords(title, data.unusable, data.too_long, self._recordings.place, **words)
         records = np.arange(len(self._recordings)) if data.select is None else data.select.choose(data.where)
         records = self._usable.without_unusable(records, {**self._recordings.faults, **(faults or {})})
         self.kept = self._usable.without_long(records, self._short_enough() & fits, self.limits(), self.size_text)

@@ -17,12 +17,27 @@ class UsableRecords:
 
     Args:
       title: the set and the split, for messages.
-      unusable, too_long: what happens to such records, see `AudioData`.
+      unusable, too_long: what happens to such records: "refuse" or "skip"; "refuse", "drop" or "cut".
       place: the set, the file and the number of a record, for messages.
+      things: what the records are, such as recordings, for messages.
+      units: what a record that is cut loses, such as samples, for messages.
+      hint: what else than leaving records out makes them usable, for messages.
     """
 
-    def __init__(self, title: str, unusable: str, too_long: str, place: Callable[[int], str]):
+    def __init__(
+        self,
+        title: str,
+        unusable: str,
+        too_long: str,
+        place: Callable[[int], str],
+        things: str,
+        units: str,
+        hint: str = "",
+    ):
         self._title = title
+        self._things = things
+        self._units = units
+        self._hint = hint
         self._unusable = unusable
         self._too_long = too_long
         self._place = place
@@ -68,7 +83,7 @@ class UsableRecords:
             hint = 'or leave them out by "drop"'
             raise UserError("data.too_long", f"records of at most {limits}", got, hint=hint)
         if len(long):
-            action = "are left out" if self._too_long == "drop" else "lose their last samples"
+            action = "are left out" if self._too_long == "drop" else f"lose their last {self._units}"
             text = "%s: %d of %d records are longer than %s and %s"
             logger.warning(text, self._title, len(long), len(records), limits, action)
         kept = records if self._too_long == "cut" else records[fits[records]]
@@ -85,6 +100,6 @@ class UsableRecords:
             logger.warning("%s is left out (%d so far): %s", self._place(number), len(self._left_out), fault)
 
     def _error(self, number: int, fault: str) -> UserError:
-        hint = '"skip" as data.unusable leaves such out; data.checks has the bounds'
+        hint = "; ".join(filter(None, ['"skip" as data.unusable leaves such out', self._hint]))
         got: Any = f"{self._place(number)}: {fault}"
-        return UserError("data.unusable", "usable recordings", got, hint=hint)
+        return UserError("data.unusable", f"usable {self._things}", got, hint=hint)
