@@ -9,6 +9,7 @@ from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalizatio
 from txjax.data.audio.utterances import Utterances
 from txjax.data.audio.waveform_mixing import WaveformMixup
 from txjax.data.dataset import Dataset, Source, TFDSDataset
+from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD, PadSquare
 from txjax.data.images.detections import Detections
 from txjax.data.images.geometric import (
     CenterCrop,
@@ -30,6 +31,14 @@ from txjax.data.loading.loader import eval_batches, train_batches
 from txjax.data.loading.mixture import Mixture
 from txjax.data.loading.tasks import Tasks
 from txjax.data.loading.temperature import Temperature
+from txjax.data.multimodal.conversation_templates import (
+    ConversationTemplate,
+    PlainTemplate,
+    Turn,
+    VicunaTemplate,
+)
+from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns, Turns
+from txjax.data.multimodal.conversations import Conversations
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -53,6 +62,8 @@ from txjax.data.tokenizers.trained_tokenizers import BPE, Trained, Unigram, Word
 
 __all__ = [
     "BPE",
+    "CLIP_MEAN",
+    "CLIP_STD",
     "ENGLISH_DIGITS",
     "ByName",
     "ByText",
@@ -71,6 +82,8 @@ __all__ = [
     "Characters",
     "Completions",
     "ComputedLabel",
+    "Conversations",
+    "ConversationTemplate",
     "Count",
     "CutMix",
     "Dataset",
@@ -94,9 +107,12 @@ __all__ = [
     "Only",
     "PackedText",
     "PadCrop",
+    "PadSquare",
     "Pairs",
+    "PlainTemplate",
     "PromptedChoices",
     "PromptedPairs",
+    "QuestionTurns",
     "RandAugment",
     "RandomCrop",
     "RandomErasing",
@@ -109,6 +125,7 @@ __all__ = [
     "SlidingWindows",
     "Source",
     "Speed",
+    "StoredTurns",
     "Stretch",
     "Subset",
     "TFDSDataset",
@@ -120,8 +137,11 @@ __all__ = [
     "TokenizerFolder",
     "Trained",
     "Transform",
+    "Turn",
+    "Turns",
     "Unigram",
     "Utterances",
+    "VicunaTemplate",
     "WaveformMixup",
     "WordPiece",
     "eval_batches",

@@ -12,7 +12,8 @@ from txjax.types import UserError, near_misses
 
 Key = tuple[str, str, str]  # shape, dtype, meaning
 
-# B batch, L length, S length of a source, O choices, T samples or frames, N things in an image; H W height and width.
+# B batch, L length, S length of a source, O choices, I images, T samples or frames, N things in an image.
+# H W height and width.
 BATCH_KEYS: dict[str, Key] = {
     "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
     "tokens": ("B L", "int32", "input token ids"),
@@ -37,6 +38,7 @@ BATCH_KEYS: dict[str, Key] = {
     "start": ("B", "int32", "index in `tokens` of an answer's first token"),
     "end": ("B", "int32", "index in `tokens` of an answer's last token"),
     "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
+    "images": ("B I H W C", "float32", "pixels of the images of a text, in their order; zeros where there are fewer"),
     "clean_image": ("B H W C", "float32", "the image of the same example without augmentations, which a teacher sees"),
     "extent": ("B 2", "int32", "rows and columns of `image` that are not padding, which is below and to the right"),
     "stored_extent": ("B 2", "float32", "rows and columns of the stored image that `extent` shows"),
@@ -67,6 +69,7 @@ MODALITIES: dict[str, tuple[str, ...]] = {
     "source_tokens": ("source_segments", "source_positions"),
     "tokens": ("segments", "positions", "types", "languages"),
     "image": ("extent",),
+    "images": (),
     "features": ("features_length",),
 }
 

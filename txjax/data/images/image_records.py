@@ -43,7 +43,7 @@ class ImageRecords:
         self._feature = image_feature
         self._corrupt = corrupt
         stated = records.check(*where)
-        self._files = records.Records(*where, ["file"]) if "file" in stated else None  # of a folder's images
+        self._files = records.Records(*where, ["file"]) if "file" in stated else None
         *self._size, stored = stated[image_feature].shape
         self._channels = stored if stored in MODES else 3
         self._left_out: set[int] = set()  # numbers of records that are not used
@@ -55,10 +55,7 @@ class ImageRecords:
 
     def place(self, number: int) -> str:
         """The set, the file and the number of a record in it, and the image's own file in a folder, for messages."""
-        place = f"{self.name}: {self._records.place(number)}"
-        with contextlib.suppress(records.CorruptData):
-            return place if self._files is None else f"{place} ({as_string(self._files[number]['file'])})"
-        return place
+        return describe_place(self._records, self._files, number)
 
     def __getitem__(self, number: int) -> tuple[np.ndarray | None, dict[str, Any]]:
         """An image as stored in the set, uint8 [H W C], and its record. If it is None, the record is left out."""
@@ -89,6 +86,18 @@ class ImageRecords:
         if number not in self._left_out:
             self._left_out.add(number)
             logger.warning("%s %s and is left out (%d so far): %s", place, why, len(self._left_out), got)
+
+
+def describe_place(source: records.Records, files: records.Records | None, number: int) -> str:
+    """The set, the file and the number of a record in it, and what the record was made of in a folder, for messages.
+
+    Args:
+      files: the same records with the feature `file`, if the set has one.
+    """
+    place = f"{source.name}: {source.place(number)}"
+    with contextlib.suppress(records.CorruptData):
+        return place if files is None else f"{place} ({as_string(files[number]['file'])})"
+    return place
 
 
 class Normaliser:

@@ -26,6 +26,7 @@ from txjax.types import RunError, UserError, near_misses
 FOLDERS = (
     "txjax_folder",
     "txjax_audio",
+    "txjax_conversations",
 )  # their `data_dir` is not where they are prepared, but the folder of the files
 EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", *FOLDERS)
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
@@ -154,14 +155,16 @@ class Records:
         """
         Args:
           features: the features of a record that are read; others are not decoded.
-          encoded: image features of which a record has the bytes of the file, too.
+          encoded: image features, or sequences of images, of which a record has the bytes of the files, too.
         """
         tfds = _tfds()
         builder = _prepare(require_name(name), data_dir)
         _check_split(builder, split)
         self.name = builder.info.full_name
         read = {feature: builder.info.features[feature] for feature in features}
-        read |= {feature: tfds.features.Text() for feature in encoded}  # bytes, as images are stored
+        text = tfds.features.Text()  # bytes, as images are stored
+        listed = {feature for feature in encoded if isinstance(builder.info.features[feature], tfds.features.Sequence)}
+        read |= {feature: tfds.features.Sequence(text) if feature in listed else text for feature in encoded}
         self._features = tfds.features.FeaturesDict(read)
         self._records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
         self._shards = builder.info.splits[split].file_instructions

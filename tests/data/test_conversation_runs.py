@@ -1,0 +1,65 @@
+"""Runs on conversations: a model that reads their images, and user errors before anything compiles."""
+
+import json
+
+import numpy as np
+import pytest
+
+from txjax.__main__ import main
+
+from helpers.conversation_folder import entry, pixels, write
+
+CONFIG = """
+from txjax.data import Conversations
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.multimodal.llava import LLaVA
+from txjax.models.multimodal.two_towers import CLIPImageTower
+from txjax.nn import Stack
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Constant
+
+def get_config():
+    vision = CLIPImageTower(patch=2, width=4, depth=2, heads=2, stack=Stack(outputs=(-2,)))
+    return Experiment(
+        model=LLaVA(vocab=258, width=8, depth=1, heads=2, image_token=256, vision=vision),
+        objective=NextToken(),
+        data=Conversations("txjax_conversations", "train", image_tokens=4, most_images=2, length=220, shape=(4, 4, 3)),
+        evals={"valid": Evaluation(data=Conversations(split="train"), every_steps=2, batch_size=2)},
+        optimizer=AdamW(schedule=Constant(warmup_steps=0)),
+        num_steps=2,
+        batch_size=2,
+        log_every_steps=1,
+        trackers=(),
+    )
+"""
+
+
+def train(tmp_path, *flags: str) -> int:
+    """A run on a folder with conversations about one image, two and none."""
+    entries = [
+        entry("<image>\nWhat?", "A cat.", image="a.png"),
+        entry("<image><image>", "Two.", image=["a.png", "a.png"]),
+        entry("Hi.", "Hello."),
+    ]
+    data_dir = write(tmp_path / "talk", {"a.png": pixels(1)}, train=entries)
+    (tmp_path / "config.py").write_text(CONFIG)
+    where = (f"--config={tmp_path}/config.py", f"--workdir={tmp_path}/run", f"--config.data.data_dir={data_dir}")
+    return main(["train", *where, *flags])
+
+
+@pytest.mark.slow
+def test_an_evaluation_has_the_fields_of_the_training_data(tmp_path):
+    assert train(tmp_path) == 0
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert np.isfinite(rows[-1]["eval/valid/loss"])
+    evaluated = json.loads((tmp_path / "run" / "config.json").read_text())["evals"]["valid"]["data"]
+    assert (evaluated["most_images"], evaluated["length"], evaluated["image_tokens"]) == (2, 220, 4)
+
+
+def test_more_images_than_the_model_is_given_are_one_line(tmp_path, capsys):
+    assert train(tmp_path, "--config.data.most_images=1") == 2
+    line = capsys.readouterr().err.strip().splitlines()[0]
+    assert line.startswith("txjax: config.data.unusable: expected usable conversations, got 'txjax_conversations")
+    assert "train.json entry 2): 2 images, more than data.most_images = 1" in line
+    assert not (tmp_path / "run").exists()
