@@ -8,6 +8,11 @@ from txjax.data.multimodal.conversation_encoder import ConversationEncoder
 
 from helpers import published_tokenizers
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "the tokens of a conversation and which are learned equal the preprocessing of LLaVA's authors",
+)
+
 MARKER = "<image>"
 
 

@@ -63,3 +63,19 @@ def test_more_images_than_the_model_is_given_are_one_line(tmp_path, capsys):
     assert line.startswith("txjax: config.data.unusable: expected usable conversations, got 'txjax_conversations")
     assert "train.json entry 2): 2 images, more than data.most_images = 1" in line
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("model.image_token=255", "config.model.image_token: expected 256, the token <image> of config.data, got 255"),
+        (
+            "data.image_tokens=5",
+            "config.data.image_tokens: expected 4, the patches of (4, 4) by config.model.vision.patch = 2, got 5",
+        ),
+        ("data.marker=[IMAGE]", "config.data.tokenizer.specials: expected the token [IMAGE] among them"),
+    ],
+)
+def test_other_image_tokens_than_the_models_are_one_line(tmp_path, capsys, flag, said):
+    assert train(tmp_path, f"--config.{flag}") == 2
+    assert said in capsys.readouterr().err

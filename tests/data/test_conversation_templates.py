@@ -6,6 +6,8 @@ from txjax.data import Bytes, PlainTemplate, Turn, VicunaTemplate
 from txjax.data.multimodal.conversation_templates import UnusableConversation
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim("Data", "the texts of `plain` and `v1` are those of LLaVA's authors")
+
 SYSTEM = (
     "A chat between a curious user and an artificial intelligence assistant. "
     "The assistant gives helpful, detailed, and polite answers to the user's questions."

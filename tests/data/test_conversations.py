@@ -11,6 +11,12 @@ from txjax.types import UserError
 
 from helpers.conversation_folder import entry, pixels, write
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "conversations: answers alone are learned, several images and none in a batch, batches of like "
+    "length; unusable records are named, or left out and counted",
+)
+
 IMAGE, END = 256, 257
 SYSTEM = (
     "A chat between a curious user and an artificial intelligence assistant. "

@@ -5,15 +5,17 @@ from typing import Any
 
 from txjax.data import Dataset
 from txjax.data.loading.limits import find_size
+from txjax.objectives.image_token_checks import check_image_tokens
 from txjax.tree import walk
 from txjax.types import UserError
 
 
 def check_model_data(model: Any, data: Dataset, field: str = "config.data") -> None:
-    """Raises UserError if the model doesn't read the data's languages, sampling rate or vocabulary."""
+    """Raises UserError if the model doesn't read the data's languages, sampling rate, vocabulary or image tokens."""
     check_languages(model, data, field)
     check_rate(model, data, field)
     check_vocab(model, data, field)
+    check_image_tokens(model, data, field)
 
 
 def check_rate(model: Any, data: Dataset, field: str = "config.data") -> None:
