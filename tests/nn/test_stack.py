@@ -314,9 +314,7 @@ def test_the_stacks_that_a_trace_meets_are_recorded() -> None:
     params = shapes(stack, X, LayerContext())
     with record_stacks() as met:
         jax.eval_shape(stack.apply, params, X, LayerContext())
-    assert met == [
-        StackRecord(path="", streams=((2, 3, 4),), depth=4, branches=2, groups=2, rounds=1, ends_early=False)
-    ]
+    assert met == [StackRecord(path="", streams=((2, 3, 4),), depth=4, branches=2, groups=2, rounds=1, chosen=False)]
 
 
 def test_flops_of_layers_have_the_same_names_in_any_stack() -> None:
@@ -354,7 +352,7 @@ def test_chosen_layers_and_none_behind_them() -> None:
     assert costs[1] == 3 / 4 * costs[0]
     with record_stacks() as records:
         jax.eval_shape(lambda p: stack(outputs=(2,)).apply(p, X, context), params)
-    assert [(record.depth, record.ends_early) for record in records] == [(3, True)]
+    assert [(record.depth, record.chosen) for record in records] == [(3, True)]
 
 
 @pytest.mark.parametrize(

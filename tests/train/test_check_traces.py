@@ -1,12 +1,18 @@
 """A run traces each of its programs once: what its checks trace is what it compiles."""
 
 import collections
+import dataclasses
 
 import pytest
 
 from txjax.__main__ import main
+from txjax.models.vision.vit import ViT
+from txjax.nn import Classes, MeanTokens, Stack
+from txjax.optim import AdamW, train_all_but
+from txjax.train.check import check
+from txjax.types import UserError
 
-from helpers import runs
+from helpers import runs, tiny_experiments
 
 # A model that notes each trace of its call, with the mode of the call.
 COUNTED = '''
@@ -72,3 +78,12 @@ def test_a_model_with_state_has_no_trace_more(counted, tmp_path):
     words = ["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", "--config.model.norm=BatchNorm()"]
     assert main([*words, "--dry_run"]) == 0
     assert count() == {"variables": 1, "training": 1, "evaluation": 1}
+
+
+def test_layers_that_are_not_run_are_not_trained() -> None:
+    """Their gradient is zero, and a weight decay would change them."""
+    model = ViT(patch=4, head=Classes(10, MeanTokens()), width=16, depth=2, heads=2, stack=Stack(outputs=(0,)))
+    stated = tiny_experiments.vit(model=model)
+    with pytest.raises(UserError, match=r"groups that freeze layers/, whose last layers are not run"):
+        check(stated)
+    check(dataclasses.replace(stated, optimizer=AdamW(peak_lr=1e-3, groups=train_all_but("layers/.*"))))

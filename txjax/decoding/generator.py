@@ -81,7 +81,7 @@ class Cached(Generator):
     def prepare(self, variables: PyTree, inputs: Inputs) -> PyTree:
         with record_stacks() as stacks:
             jax.eval_shape(lambda v, arguments: self.model.apply(v, **arguments, train=False), variables, dict(inputs))
-        whole = [stack for stack in stacks if not stack.ends_early and num_shards("layers") == 1]
+        whole = [stack for stack in stacks if not stack.chosen and num_shards("layers") == 1]
         return unstacked(variables, (stack.path for stack in whole if backend.unstacks(stack.depth)))
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:

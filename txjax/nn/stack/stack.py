@@ -76,6 +76,7 @@ class Stack(nn.Module):
         if len(kinds) > 1 or self.groups:
             check_turns(self.depth, len(kinds), groups)
         outputs = self.layer_numbers()
+        chosen = outputs != (self.depth - 1,)
         every = every or len(outputs) > 1
 
         def layer(
@@ -90,7 +91,7 @@ class Stack(nn.Module):
         unroll = 1 if self.is_initializing() else self.unroll or default
         stacked = not isinstance(self.variables.get("params", {}).get("block"), tuple)  # else `unstacked`
         plain = stacked and len(kinds) == 1 and groups == self.depth
-        if self.outputs is not None and not (plain and isinstance(x, jax.Array) and num_shards("layers") == 1):
+        if chosen and not (plain and isinstance(x, jax.Array) and num_shards("layers") == 1):
             expected = "None for shared layers, several kinds of layers, several streams or a pipeline"
             raise UserError("config.model.stack.outputs", expected, self.outputs)
         if (stages := num_shards("layers")) > 1:
@@ -103,7 +104,7 @@ class Stack(nn.Module):
         if not plain and not self.is_initializing():
             return run_layer_kinds(self, kinds, groups, layer, x, context, unroll, policy)
 
-        count = groups if self.outputs is None or self.is_initializing() else max(outputs) + 1
+        count = max(outputs) + 1 if chosen and not self.is_initializing() else groups
         unroll = min(unroll, count)
         if policy is not None:
             barriers = needs_barriers(count // unroll, unroll)
@@ -124,7 +125,7 @@ class Stack(nn.Module):
             kinds[0].clone(parent=self, name="block", _deep_clone=True) if isinstance(self.block, tuple) else self.block
         )
         x, streams = loop(block, x, context, self.depth_fractions(groups)[:count])
-        if self.outputs is not None:
+        if chosen:
             return x if streams is None else jnp.concatenate([streams[i] for i in outputs], -1)
         return (x, streams) if every else x
 
@@ -136,3 +137,8 @@ class Stack(nn.Module):
         if not outputs or not all(-self.depth <= layer < self.depth for layer in outputs):
             raise UserError("config.model.stack.outputs", f"numbers of the {self.depth} layers", self.outputs)
         return tuple(layer % self.depth for layer in outputs)
+
+    @nn.nowrap
+    def ends_early(self) -> bool:
+        """Whether the last layers are not run."""
+        return max(self.layer_numbers()) + 1 < (self.depth or 0)

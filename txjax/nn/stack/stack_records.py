@@ -21,7 +21,7 @@ class StackRecord(NamedTuple):
       branches: of a layer, that write into the stream.
       groups: sets of parameters.
       rounds: how often a microbatch passes each stage of a pipeline.
-      ends_early: whether the last of its layers need not be run (`Stack.outputs`); `depth` has those that are.
+      chosen: whether the outputs are other layers' than the last one's (`Stack.outputs`); `depth` has those that run.
     """
 
     path: str
@@ -30,7 +30,7 @@ class StackRecord(NamedTuple):
     branches: int
     groups: int
     rounds: int
-    ends_early: bool
+    chosen: bool
 
     @property
     def width(self) -> int:
@@ -50,9 +50,10 @@ def record_stacks() -> Iterator[list[StackRecord]]:
             kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
             groups = stack.groups or stack.depth
             path = "/".join(stack.path)
-            depth = max(stack.layer_numbers()) + 1
-            early = stack.outputs is not None
-            records.append(StackRecord(path, shapes, depth, kind.branches, groups, stack.rounds, early))
+            outputs = stack.layer_numbers()
+            depth = max(outputs) + 1
+            chosen = outputs != (stack.depth - 1,)
+            records.append(StackRecord(path, shapes, depth, kind.branches, groups, stack.rounds, chosen))
         return call(*args, **options)
 
     with nn.intercept_methods(intercept):

@@ -1,9 +1,12 @@
 """What must be frozen: the parts that an objective has from another run, such as a teacher, and quantized kernels."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from txjax.experiment import Experiment
+from txjax.models.model import Model, models_inside
+from txjax.models.transformer import Transformer
 from txjax.nn import stored_parts
 from txjax.objectives import Objective
 from txjax.train.state.state import ModelTrace
@@ -16,7 +19,8 @@ log = logging.getLogger("txjax")
 
 
 def check_frozen(experiment: Experiment, trace: ModelTrace) -> None:
-    """Checks that the optimizer trains no part that the objective needs frozen, and no quantized kernel.
+    """Checks that the optimizer trains no part that the objective needs frozen, no quantized kernel, and no stack of
+    which some layers are not run: a weight decay would change these.
 
     Args:
       trace: of the model.
@@ -31,12 +35,24 @@ def check_frozen(experiment: Experiment, trace: ModelTrace) -> None:
         if trained(path):
             hint = "groups=train_adapter() is a way: an adapter is trained, and not what config.model.storage quantizes"
             raise UserError("config.optimizer.groups", f"groups that freeze {kernel}", f"{path} trained", hint=hint)
+    reasons = dict.fromkeys(prefixes, "which the objective doesn't train")
+    reasons |= dict.fromkeys(stacks_that_end_early(experiment.model), "whose last layers are not run")
     for path in params:
-        for prefix in prefixes:
+        for prefix, reason in reasons.items():
             if is_under(path, prefix) and trained(path):
                 hint = f'groups=train_all_but("{prefix}/.*") is a way'
-                expected = f"groups that freeze {prefix}/, which the objective doesn't train"
+                expected = f"groups that freeze {prefix}/, {reason}"
                 raise UserError("config.optimizer.groups", expected, f"{path} trained", hint=hint)
+
+
+def stacks_that_end_early(model: Any) -> Iterator[str]:
+    """The paths of the stacks of a model, and of models inside it, of which some layers are not run."""
+    if not isinstance(model, Model):
+        return
+    if isinstance(model, Transformer) and model.stack.clone(depth=model.depth).ends_early():
+        yield model.stack_name
+    for name, inner in models_inside(model):
+        yield from (f"{name}/{path}" for path in stacks_that_end_early(inner))
 
 
 def check_given(experiment: Experiment, rows: list[Row]) -> None:
