@@ -18,6 +18,7 @@ from txjax.models.multimodal.two_towers import CLIPImageTower
 from txjax.nn import Stack
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
+from txjax.optim.groups import train_all_but
 
 def get_config():
     vision = CLIPImageTower(patch=2, width=4, depth=2, heads=2, stack=Stack(outputs=(-2,)))
@@ -26,7 +27,7 @@ def get_config():
         objective=NextToken(),
         data=Conversations("txjax_conversations", "train", image_tokens=4, most_images=2, length=220, shape=(4, 4, 3)),
         evals={"valid": Evaluation(data=Conversations(split="train"), every_steps=2, batch_size=2)},
-        optimizer=AdamW(schedule=Constant(warmup_steps=0)),
+        optimizer=AdamW(schedule=Constant(warmup_steps=0), groups=train_all_but("vision/.*")),
         num_steps=2,
         batch_size=2,
         log_every_steps=1,
