@@ -74,8 +74,8 @@ class LLaVA(Decoder, kw_only=True):
 
 
 def place(
-    patches: Float[Array, "B N D"], places: Bool[Array, "B L"], x: Float[Array, "B L D"]
+    patches: Float[Array, "B N D"], is_patch: Bool[Array, "B L"], x: Float[Array, "B L D"]
 ) -> Float[Array, "B L D"]:
-    """x with the patches, in order, where `places` are."""
-    index = jnp.clip(jnp.cumsum(places, 1) - 1, 0, patches.shape[1] - 1)
-    return jnp.where(places[..., None], jnp.take_along_axis(patches, index[..., None], axis=1), x)
+    """x with the patches, in order, where `is_patch` says."""
+    index = jnp.clip(jnp.cumsum(is_patch, 1) - 1, 0, patches.shape[1] - 1)
+    return jnp.where(is_patch[..., None], jnp.take_along_axis(patches, index[..., None], axis=1), x)
