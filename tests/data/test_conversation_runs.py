@@ -58,6 +58,36 @@ def test_an_evaluation_has_the_fields_of_the_training_data(tmp_path):
     assert (evaluated["most_images"], evaluated["length"], evaluated["image_tokens"]) == (2, 220, 4)
 
 
+@pytest.mark.slow
+def test_answers_about_images(tmp_path, capsys):
+    """One question, and a file of them with one image, two and none, whose answers are the same as one by one."""
+    assert train(tmp_path) == 0
+    image = f"{tmp_path}/talk/a.png"
+    asked = [("What?", [image]), ("<image> or <image>?", [image, image]), ("Hi.", [])]
+    shared = ["generate", f"--workdir={tmp_path}/run", "--temperature=0", "--length=6", "--json"]
+
+    def answers(*flags: str) -> list[dict]:
+        capsys.readouterr()
+        assert main([*shared, *flags]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    alone = [answers(f"--prompt={text}", f"--image={','.join(images)}") for text, images in asked]
+    lines = [json.dumps({"prompt": text, "image": images}) for text, images in asked]
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines))
+    together = answers(f"--prompts={tmp_path}/questions.jsonl")
+    assert [(record["prompt"], record["image"]) for record in together] == asked
+    assert together == [record for (record,) in alone]
+    for flags, said in (
+        (["--image=a.png"], "--prompt: expected a question"),
+        (["--prompt=a", "--image=b.png"], "--image: expected an image file, got 'b.png'"),
+        (["--prompt=<image>"], "--image: expected as many images as <image> is in the question, 1, got 0"),
+        (["--prompt=a", f"--image={image},{image},{image}"], "--image: expected at most 2 images"),
+        (["--prompt=a", "--audio=a.wav"], "--audio: expected --image, since the run reads no audio"),
+    ):
+        assert main([*shared, *flags]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_more_images_than_the_model_is_given_are_one_line(tmp_path, capsys):
     assert train(tmp_path, "--config.data.most_images=1") == 2
     line = capsys.readouterr().err.strip().splitlines()[0]

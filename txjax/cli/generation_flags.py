@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from txjax.types import UserError
 if TYPE_CHECKING:
     from txjax.data import Tokenizer
     from txjax.decoding import Beam, Prompts, Sampling
+    from txjax.decoding.pictured_prompts import PicturedPrompt
 
 LENGTH = 256  # tokens to write, if no flag says it
 
@@ -29,7 +31,13 @@ DRAWING = {
 def add_generation_flags(parser: argparse.ArgumentParser) -> None:
     """Adds them."""
     parser.add_argument("--prompt", help="the text to continue (default a line feed), or the source")
-    parser.add_argument("--prompts", type=Path, metavar="FILE", help="every line of a file is a prompt, in one batch")
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help='every line of a file is a prompt, in one batch; of a run on images {"prompt": TEXT, "image": FILE}',
+    )
+    parser.add_argument("--image", metavar="FILE[,FILE]", help="what --prompt asks about, for a run that reads images")
     parser.add_argument("--audio", metavar="FILE[,FILE]", help="recordings (WAV, FLAC), for a run that reads audio")
     parser.add_argument("--times", action="store_true", help="of a run with CTC: the seconds of each word, too")
     parser.add_argument("--length", type=int, default=LENGTH, help="tokens to write, at most")
@@ -79,16 +87,20 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
     return search
 
 
-def prompts_of(flags: argparse.Namespace, form: Prompts) -> list[str]:
-    """The prompts that the flags name: one, the lines of a file that are not empty, or the paths of recordings.
+def prompts_of(flags: argparse.Namespace, form: Prompts) -> list[Any]:
+    """The prompts that the flags name: one, the lines of a file that are not empty, the paths of recordings, or
+    questions about images.
 
     Raises:
       UserError: flags for another kind of run, several of them, no such file, or one whose text is not in UTF-8.
     """
+    for flag in ("--audio", "--image"):
+        if (value := getattr(flags, flag[2:])) is not None and form.flag != flag:
+            raise UserError(flag, f"{form.flag}, since the run reads no {flag[2:]}", value)
     if form.flag == "--audio":
         return recordings_of(flags)
-    if flags.audio is not None:
-        raise UserError("--audio", "--prompt=TEXT, since the run reads texts alone", flags.audio)
+    if form.flag == "--image":
+        return questions_of(flags)
     if flags.prompts is None:
         return [form.default if flags.prompt is None else argument_text(flags.prompt, "--prompt")]
     if flags.prompt is not None:
@@ -108,6 +120,44 @@ def recordings_of(flags: argparse.Namespace) -> list[str]:
     if not paths:
         raise UserError("--audio", "WAV or FLAC files, since the run reads audio", flags.audio)
     return paths
+
+
+def questions_of(flags: argparse.Namespace) -> list[PicturedPrompt]:
+    """The questions about images that the flags name: one, or those of a file.
+
+    Raises:
+      UserError: there is none, or a line of the file has another form.
+    """
+    from txjax.decoding.pictured_prompts import PicturedPrompt
+
+    if flags.prompts is None:
+        if flags.prompt is None:
+            raise UserError("--prompt", "a question, since the run answers questions about images", None)
+        images = tuple(path for path in (flags.image or "").split(",") if path)
+        return [PicturedPrompt(argument_text(flags.prompt, "--prompt"), images)]
+    for flag in ("prompt", "image"):
+        if (value := getattr(flags, flag)) is not None:
+            raise UserError("--prompts", f"no --{flag} too", value)
+    lines = read_lines(flags.prompts) if flags.prompts.is_file() else []
+    questions = [read_question(line, f"--prompts: line {number}") for number, line in enumerate(lines, 1) if line]
+    if not questions:
+        raise UserError("--prompts", "a file with a question in each line", str(flags.prompts))
+    return questions
+
+
+def read_question(line: str, field: str) -> PicturedPrompt:
+    """The question of a line of JSON. Raises UserError for another form."""
+    from txjax.decoding.pictured_prompts import PicturedPrompt
+
+    try:
+        record = json.loads(line)
+        images = record.get("image", [])
+        files = (images,) if isinstance(images, str) else tuple(images)
+        if not isinstance(record["prompt"], str) or not all(isinstance(file, str) for file in files):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(field, 'JSON such as {"prompt": "How many?", "image": "a.png"}', line) from None
+    return PicturedPrompt(record["prompt"], files)
 
 
 def token(tokenizer: Tokenizer, name: str) -> int:

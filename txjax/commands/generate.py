@@ -86,7 +86,7 @@ def run(argv: list[str]) -> int:
                     more = {}
                 texts = [text(prompt, row) for row in tokens[: flags.samples]]
                 run = {"run": str(side.workdir)} if flags.adapters else {}
-                record = {**run, "step": side.step, "prompt": prompt, "texts": texts, **more}
+                record = {**run, "step": side.step, **form.record(prompt), "texts": texts, **more}
                 shown = printable(("\n" if i else "") + "\n\n".join(form.text_before(prompt) + text for text in texts))
                 print(json.dumps(record) if flags.json else shown)
     return 0

@@ -1,7 +1,8 @@
 """How a model gets its prompts, by the data that it was trained on."""
 
-from txjax.data import Completions, Dataset, Pairs, Tokenizer, TokenizerFolder, Utterances
+from txjax.data import Completions, Conversations, Dataset, Pairs, Tokenizer, TokenizerFolder, Utterances
 from txjax.data.text.text_windows import Text
+from txjax.decoding.pictured_prompts import PicturedPrompts
 from txjax.decoding.prompts import Beginnings, Prompts, Sources, template_features
 from txjax.decoding.spoken_prompts import SpokenPrompts
 from txjax.types import UserError
@@ -21,6 +22,8 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
     """
     if isinstance(data, Utterances):
         return SpokenPrompts.of(data, field)
+    if isinstance(data, Conversations):
+        return PicturedPrompts.of(data)
     spec = data.spec()
     parts = list(getattr(data, "parts", {}).values()) or [data]
     pairs = [part for part in parts if isinstance(part, Pairs)]

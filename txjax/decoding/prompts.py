@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import string
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int
@@ -23,6 +23,8 @@ Ids = Int[np.ndarray, "P"]
 class Prompts(abc.ABC):
     """How a model gets prompts, which follows from the data that it was trained on (`prompts_for`).
 
+    A prompt is a text, or what a subclass says.
+
     Attributes:
       tokenizer: of the text that the model writes.
       end: the tokens that end a text; () if there are none.
@@ -35,7 +37,7 @@ class Prompts(abc.ABC):
     flag: ClassVar[str] = "--prompt"  # of `txjax generate`, which has the prompts
 
     @abc.abstractmethod
-    def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
+    def inputs(self, prompts: Sequence[Any], field: str) -> Inputs:
         """The inputs of the first call, a row for each prompt, as keys of a batch (`objectives.model_inputs`).
 
         Args:
@@ -46,12 +48,16 @@ class Prompts(abc.ABC):
         """
 
     @abc.abstractmethod
-    def text_before(self, prompt: str) -> str:
+    def text_before(self, prompt: Any) -> str:
         """What is printed before the text that a model wrote for a prompt."""
 
     @abc.abstractmethod
-    def text(self, prompt: str, ids: Ids) -> str:
+    def text(self, prompt: Any, ids: Ids) -> str:
         """The text of the tokens that a model wrote for a prompt: `before` and it are the text of all tokens."""
+
+    def record(self, prompt: Any) -> dict[str, Any]:
+        """The prompt in a line of JSON."""
+        return {"prompt": prompt}
 
 
 @dataclasses.dataclass(frozen=True)
