@@ -43,7 +43,7 @@ class TwoTowers(Model, kw_only=True):
       vision: reads images; its head gives one vector an image.
       text: reads texts; its head gives one vector a text, of the same size.
       scale: the factor of cosines at the start, of which the logarithm is learned.
-      largest_scale: what the factor is kept at, or below. If None, it is not bounded.
+      largest_scale: what the factor is kept at, or below, in training. If None, it is not bounded.
       bias: what is added to the scaled cosines at the start. If None, nothing is.
     """
 
@@ -73,9 +73,9 @@ class TwoTowers(Model, kw_only=True):
         from_text = self.text(tokens, segments, train=train)
         check_towers(from_image, from_text)
         log_scale = parameter(self, "logit_scale", nn.initializers.constant(math.log(self.scale)), (), ())
+        if train and self.largest_scale is not None:
+            log_scale = jnp.minimum(log_scale, math.log(self.largest_scale))
         scale = jnp.exp(log_scale)
-        if self.largest_scale is not None:
-            scale = jnp.minimum(scale, self.largest_scale)
         bias = jnp.float32(0)
         if self.bias is not None:
             bias = parameter(self, "logit_bias", nn.initializers.constant(self.bias), (), ())
