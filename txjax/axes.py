@@ -47,5 +47,6 @@ def axes_of(parameter: Any) -> Axes:
 
     One that doesn't state its inputs (of another library's module) has one output, the last dimension.
     """
-    names = Axes(getattr(parameter, "names", None) or (None,) * parameter.ndim)
+    stated = getattr(parameter, "names", None)  # () for a scalar
+    names = Axes((None,) * parameter.ndim if stated is None else stated)
     return Axes(names, getattr(parameter, "inputs", max(len(names.uncopied_dims) - 1, 0)))

@@ -10,6 +10,8 @@ from txjax.objectives.base import (
     source_inputs,
 )
 from txjax.objectives.classification import Classification, Regression
+from txjax.objectives.comparing import ComparingObjective, Others
+from txjax.objectives.contrastive import SigmoidContrastive, SoftmaxContrastive
 from txjax.objectives.ctc import CTC, ctc_loss
 from txjax.objectives.data_checks import check_model_data, languages_of
 from txjax.objectives.distillation import Distillation
@@ -36,6 +38,7 @@ __all__ = [
     "CTC",
     "BlockMask",
     "Classification",
+    "ComparingObjective",
     "CrossEntropy",
     "Distillation",
     "GridMask",
@@ -46,6 +49,7 @@ __all__ = [
     "MultipleChoice",
     "NextToken",
     "Objective",
+    "Others",
     "PatchMask",
     "PromptedMasks",
     "RandomMask",
@@ -53,6 +57,8 @@ __all__ = [
     "ReplacedToken",
     "SetPrediction",
     "SigmoidCrossEntropy",
+    "SigmoidContrastive",
+    "SoftmaxContrastive",
     "SpanCorruption",
     "Spans",
     "TokenClassification",

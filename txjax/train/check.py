@@ -14,7 +14,7 @@ from txjax.data.keys import check_spec
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
-from txjax.objectives import Objective, check_model_data, languages_of, missing_keys
+from txjax.objectives import ComparingObjective, Objective, check_model_data, languages_of, missing_keys
 from txjax.train.check_scores import check_metric, named_metrics
 from txjax.train.check_traces import Traces, check_model_state, check_traces
 from txjax.train.state.state import Layout, batch_spec, build_layout
@@ -207,6 +207,11 @@ def _check_microbatches(experiment: Experiment) -> None:
     if experiment.batch_size % experiment.microbatches:
         expected = f"a multiple of microbatches = {experiment.microbatches}"
         raise UserError("config.batch_size", expected, experiment.batch_size)
+    inner = (value for path, value in walk(experiment.objective, "") if path)
+    inside_another = [type(value).__name__ for value in inner if isinstance(value, ComparingObjective)]
+    if experiment.microbatches > 1 and inside_another:
+        expected = f"1, since {inside_another[0]} compares the examples of a batch, inside another objective"
+        raise UserError("config.microbatches", expected, experiment.microbatches)
 
 
 def _check_batch(field: str, size: int, experiment: Experiment, num_devices: int) -> None:

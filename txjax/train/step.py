@@ -11,6 +11,7 @@ from txjax import backend
 from txjax.eval.evaluation import named_sums
 from txjax.experiment import Experiment
 from txjax.nn import microbatch_of
+from txjax.objectives import ComparingObjective, Others
 from txjax.train.microbatches import accumulate, split_microbatches
 from txjax.train.state.state import Layout, batch_spec
 from txjax.train.state.subtrees import merge
@@ -45,23 +46,33 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, Any]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
 
-        def objective_output(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
-            variables = {"params": merge(params, state.frozen), **model_state}
-            return objective(model, variables, batch, key, train=True)
+        def all_variables(params: PyTree, model_state: PyTree) -> PyTree:
+            return {"params": merge(params, state.frozen), **model_state}
+
+        def objective_output(
+            params: PyTree, model_state: PyTree, batch: Batch, others: Others | None = None
+        ) -> ObjectiveOutput:
+            more = {} if others is None else {"others": others}
+            return objective(model, all_variables(params, model_state), batch, key, train=True, **more)
 
         def loss(
-            params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None
+            params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None, others: Others | None = None
         ) -> tuple[jax.Array, ObjectiveOutput]:
-            output = objective_output(params, model_state, batch)
+            output = objective_output(params, model_state, batch, others)
             if counts is None:
                 return total(output.losses), output
             # This batch is a part of the one that is counted.
             whole = {name: Mean(mean.total, counts[name]) for name, mean in output.losses.items()}
             return total(whole), output
 
-        def counts_of(batch: Batch) -> dict[str, jax.Array]:
+        def survey(batch: Batch) -> tuple[dict[str, jax.Array], PyTree]:
             # Counts don't depend on parameters, so the compiler drops the model from this call.
-            return {k: m.count for k, m in objective_output(state.params, state.model_state, batch).losses.items()}
+            output = objective_output(state.params, state.model_state, batch)
+            counts = {name: mean.count for name, mean in output.losses.items()}
+            if not isinstance(objective, ComparingObjective):
+                return counts, None
+            variables = all_variables(state.params, state.model_state)
+            return counts, objective.encode(model, variables, batch, key, train=True)[0]
 
         if parts == 1:
             grads, output = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
@@ -71,7 +82,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             )  # the model is traced once: for counts, shapes and the gradient
             with microbatch_of(parts):
                 grads, output = accumulate(
-                    loss, counts_of, state.params, state.model_state, split_microbatches(batch, parts)
+                    loss, survey, state.params, state.model_state, split_microbatches(batch, parts)
                 )
 
         grad_norm = optax.tree.norm(grads)

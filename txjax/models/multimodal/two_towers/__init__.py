@@ -2,6 +2,6 @@
 
 from txjax.models.multimodal.two_towers.probe_pool import ProbePool
 from txjax.models.multimodal.two_towers.towers import CLIPImageTower, FixedLengthText, SigLIPImageTower
-from txjax.models.multimodal.two_towers.two_towers import PairFeatures, TwoTowers
+from txjax.models.multimodal.two_towers.two_towers import TwoTowers
 
-__all__ = ["CLIPImageTower", "FixedLengthText", "PairFeatures", "ProbePool", "SigLIPImageTower", "TwoTowers"]
+__all__ = ["CLIPImageTower", "FixedLengthText", "ProbePool", "SigLIPImageTower", "TwoTowers"]

@@ -2,13 +2,24 @@
 
 from typing import Any
 
-from txjax.models.cards import VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import CLASSES, EXAMPLE_TASKS, TOKEN_TASKS, VOCAB, Card, Example, Preset, Size
 from txjax.models.multimodal.two_towers.probe_pool import ProbePool
 from txjax.models.multimodal.two_towers.towers import CLIPImageTower, FixedLengthText, SigLIPImageTower
 from txjax.models.multimodal.two_towers.two_towers import TwoTowers
 from txjax.models.published_sizes import dimensions_of
 from txjax.models.text.decoder.decoder import Decoder
-from txjax.nn import GPT2, MLP, FirstToken, LastToken, LayerNorm, Learned, NormedPool, Pooled, Projected
+from txjax.nn import (
+    GPT2,
+    MLP,
+    FirstToken,
+    LastToken,
+    LayerNorm,
+    Learned,
+    NormedPool,
+    ObjectBoxes,
+    Pooled,
+    Projected,
+)
 from txjax.types import spec
 
 # Width, depth, heads of the image tower and of the text tower, and pixels (Radford et al. 2021, tables 19 and 20)
@@ -90,20 +101,44 @@ def pixels(side: int) -> dict[str, Any]:
 
 
 TINY: dict[str, Any] = dict(width=8, depth=2, heads=2)
-TINY_SIGLIP = FixedLengthText(vocab=VOCAB, **TINY, head=Projected(8, LastToken(), use_bias=True))
-CONFIG = "configs/multimodal/siglip_stamps.py"
+IMAGE_TASKS = EXAMPLE_TASKS | {"SetPrediction": ObjectBoxes(CLASSES)}
+WITH_CLIP = "configs/multimodal/clip_stamps.py"
+WITH_SIGLIP = "configs/multimodal/siglip_stamps.py"
 
 CARD = Card(
     title="CLIP and SigLIP",
     examples=(
         Example(
             model=TwoTowers(
-                vision=CLIPImageTower(patch=2, **TINY, head=Projected(6, NormedPool(FirstToken()))),
-                text=Decoder(vocab=VOCAB, **TINY, head=Projected(6, LastToken())),
+                vision=SigLIPImageTower(patch=2, **TINY, head=Pooled(ProbePool())),
+                text=FixedLengthText(vocab=VOCAB, **TINY, head=Projected(8, LastToken(), use_bias=True)),
+                scale=10.0,
+                bias=-10.0,
+                largest_scale=None,
             ),
-            objectives={},
+            objectives={"SigmoidContrastive": None, "SoftmaxContrastive": None},
             returns="`PairFeatures`",
-            config="configs/multimodal/clip_stamps.py",
+            config=WITH_CLIP,
+            limits="evaluations of one example alone: a pair's loss depends on the batch",
+        ),
+        Example(
+            model=CLIPImageTower(patch=2, **TINY),
+            objectives=IMAGE_TASKS,
+            returns="what its `head` gives",
+            config=WITH_CLIP,
+        ),
+        Example(
+            model=SigLIPImageTower(patch=2, **TINY),
+            objectives=IMAGE_TASKS,
+            returns="what its `head` gives",
+            config=WITH_SIGLIP,
+        ),
+        Example(
+            model=FixedLengthText(vocab=VOCAB, **TINY),
+            objectives=TOKEN_TASKS,
+            returns="what its `head` gives",
+            config=WITH_SIGLIP,
+            limits="texts of several lengths: it reads their padding",
         ),
     ),
     presets=(

@@ -1,37 +1,15 @@
 """A tower for images and one for texts, whose features are compared by their cosines."""
 
-import dataclasses
 import math
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.model import Model
-from txjax.nn import parameter
+from txjax.nn import PairFeatures, parameter, unit_length
 from txjax.types import Batch, UserError, config_field
-
-_Leaf = Any  # an array, or what stands for one in a tree of shapes
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PairFeatures:
-    """The features of pairs of an image and a text.
-
-    Attributes:
-      image: float32 [B E], of unit length.
-      text: float32 [B E], of unit length.
-      scale: float32 [B], the factor of cosines, the same for all; positive.
-      bias: float32 [B], what is added to the scaled cosines, the same for all.
-    """
-
-    image: _Leaf
-    text: _Leaf
-    scale: _Leaf
-    bias: _Leaf
 
 
 class TwoTowers(Model, kw_only=True):
@@ -80,19 +58,12 @@ class TwoTowers(Model, kw_only=True):
         if self.bias is not None:
             bias = parameter(self, "logit_bias", nn.initializers.constant(self.bias), (), ())
         rows = (len(image),)
-        return PairFeatures(
-            unit_length(from_image), unit_length(from_text), jnp.broadcast_to(scale, rows), jnp.broadcast_to(bias, rows)
-        )
+        features = unit_length(from_image), unit_length(from_text)
+        return PairFeatures(*features, jnp.broadcast_to(scale, rows), jnp.broadcast_to(bias, rows))
 
     @nn.nowrap
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return {name: batch[name] for name in ("image", "tokens", "segments") if name in batch}
-
-
-def unit_length(features: Float[Array, "B E"]) -> Float[Array, "B E"]:
-    """The vectors divided by their lengths; their gradient is finite at 0."""
-    squares = jnp.square(features).sum(-1, keepdims=True)
-    return features * jax.lax.rsqrt(jnp.maximum(squares, 1e-24))
 
 
 def check_towers(from_image: Any, from_text: Any) -> None:
