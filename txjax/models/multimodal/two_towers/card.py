@@ -36,8 +36,8 @@ HIDDEN = {"so400m/14-384": 4304}  # of the MLPs, where it is not four times the 
 
 def clip(size: str = "ViT-B/32", **fields: Any) -> TwoTowers:
     """CLIP (Radford et al. 2021): texts of up to 77 tokens, features of the text tower's width."""
-    images = dimensions_of(size, CLIP_IMAGES)
-    texts = dimensions_of(size, CLIP_TEXTS)
+    images: dict[str, Any] = dimensions_of(size, CLIP_IMAGES)
+    texts: dict[str, Any] = dimensions_of(size, CLIP_TEXTS)
     architecture, _, pixels = size.partition("@")
     patch = int(architecture.partition("/")[2])
     side = int(pixels or 224)
@@ -71,7 +71,7 @@ def siglip2(size: str = "base/16-224", **fields: Any) -> TwoTowers:
     return _siglip(dimensions_of(size, SIGLIP2), size, vocab=256_000, **fields)
 
 
-def _siglip(dimensions: dict[str, int], size: str, vocab: int, **fields: Any) -> TwoTowers:
+def _siglip(dimensions: dict[str, Any], size: str, vocab: int, **fields: Any) -> TwoTowers:
     """SigLIP of these dimensions, with the patches and the images that the name of the size has."""
     patch, side = map(int, size.partition("/")[2].split("-"))
     width = dimensions["width"]
