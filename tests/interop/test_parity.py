@@ -1,5 +1,6 @@
 """Outputs agree with the reference's, with its weights in our model and with our files in its loader."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -189,7 +190,7 @@ def clip_text(**options: Any) -> Any:
     return transformers.CLIPTextConfig(**(TEXT_TOWER | {"eos_token_id": V - 1, "projection_dim": 10} | options))
 
 
-def clip(vision: dict[str, Any] = {}, text: dict[str, Any] = {}) -> Any:
+def clip(vision: dict[str, Any], text: dict[str, Any]) -> Any:
     sides = {"vision_config": clip_vision(**vision).to_dict(), "text_config": clip_text(**text).to_dict()}
     return transformers.CLIPConfig(**sides, projection_dim=10)
 
@@ -204,7 +205,7 @@ def siglip_text(**options: Any) -> Any:
     return transformers.SiglipTextConfig(**(TEXT_TOWER | own | options))
 
 
-def siglip(vision: dict[str, Any] = {}, text: dict[str, Any] = {}) -> Any:
+def siglip(vision: dict[str, Any], text: dict[str, Any]) -> Any:
     sides = {"vision_config": siglip_vision(**vision).to_dict(), "text_config": siglip_text(**text).to_dict()}
     return transformers.SiglipConfig(**sides)
 
@@ -733,7 +734,7 @@ CASES = {
         {"pixel_values": scenes(detr())["pixel_values"]},
         ("logits", "pred_boxes"),
     ),
-    "clip": Case("CLIPModel", clip(), {"pixel_values": image(clip_vision()), **captions(8, 5)}, PAIRED),
+    "clip": Case("CLIPModel", clip({}, {}), {"pixel_values": image(clip_vision()), **captions(8, 5)}, PAIRED),
     "clip-other": Case(
         "CLIPModel",
         clip({"hidden_act": "gelu", "num_channels": 1}, {"hidden_act": "gelu", "layer_norm_eps": 1e-3}),
@@ -758,7 +759,7 @@ CASES = {
     ),
     "siglip": Case(
         "SiglipModel",
-        siglip(),
+        siglip({}, {}),
         {"pixel_values": image(siglip_vision()), "input_ids": captions(10, 5, length=11)["input_ids"]},
         PAIRED,
     ),
@@ -942,3 +943,28 @@ def test_outputs_agree_both_ways(case, tmp_path):
         computed = case.config.model_type in ("vit_mae", "whisper")  # here in float32
         fixed = computed and "pos" in name and "decoder.embed_positions" not in name
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-5 if fixed else 0, msg=name)
+
+
+@pytest.mark.parametrize("end", [20, 2])
+def test_clip_pools_texts_at_the_token_that_a_config_names(end, tmp_path):
+    """At the first one that ends a text, or, with 2 as in old files, at the first of the largest; with padding before
+    a text too."""
+    config = clip({}, {"eos_token_id": end})
+    inputs = captions(8, 4, 6) | {"pixel_values": image(clip_vision(), 3)}
+    inputs["input_ids"][:, 3] = inputs["input_ids"][1, 4] = inputs["input_ids"][2, 6] = 20
+    inputs["attention_mask"][2, :2] = 0
+    case = Case("CLIPModel", config, inputs, PAIRED)
+    model = random(case)
+    want = reference(model, case)
+    model.save_pretrained(tmp_path / "theirs")
+    ours, variables = huggingface.load(tmp_path / "theirs")
+    outputs = huggingface.forward(ours, variables, inputs | {"eos_token_id": end})
+    for name in PAIRED:
+        np.testing.assert_allclose(outputs[name], want[name], atol=1e-5)
+    other = huggingface.forward(ours, variables, inputs | {"eos_token_id": 22 - end})
+    assert np.abs(other["text_embeds"] - want["text_embeds"]).max() > 0.01
+    kept = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    huggingface.save(ours, variables, tmp_path / "ours", kept)
+    again = reference(transformers.CLIPModel.from_pretrained(tmp_path / "ours").eval(), case)
+    for name in PAIRED:
+        np.testing.assert_allclose(again[name], want[name], atol=1e-5)

@@ -31,7 +31,7 @@ _LAYERS: dict[str, Any] = {
 
 
 class _CLIPTower(Tower):
-    """A tower whose second class has a projection, without bias, of the pooled features.
+    """A tower of two classes. The first one has a projection, without bias, of what the pool gives.
 
     Attributes:
       pool: from the tokens to one vector.
@@ -45,13 +45,13 @@ class _CLIPTower(Tower):
     embeds: str
     normed: str
 
-    def matches(self, model: Any) -> bool:
-        return isinstance(model, self.kind) and isinstance(model.head, Pooled | Projected)
-
     def head(self, options: Options) -> Head:
-        if options.values["architectures"] == [self.architectures[0]]:
-            return Projected(options.size("projection_dim", 512), self.pool)
-        return Pooled(self.pool)
+        size = options.size("projection_dim", 512)
+        return Projected(size, self.pool) if self.projects(options) else Pooled(self.pool)
+
+    def projects(self, options: Options) -> bool:
+        """Whether the class in the options has the projection."""
+        return options.values["architectures"] == [self.architectures[0]]
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         projected = isinstance(model.head, Projected)
@@ -59,8 +59,8 @@ class _CLIPTower(Tower):
         return {"architectures": [self.architectures[0 if projected else 1]], **self.entries(model, flat), **size}
 
     def names(self, options: Options) -> Names:
-        projects = options.values["architectures"] == [self.architectures[0]]
-        return super().names(options)._replace(renamed={}) if projects else super().names(options)
+        names = super().names(options)._replace(heads=(self.projection,))
+        return names._replace(renamed={}) if self.projects(options) else names
 
     def rules(self, model: Any) -> list[Rule]:
         return self.tensors(model, self.prefix if isinstance(model.head, Projected) else "")
@@ -94,6 +94,9 @@ class CLIPVision(_CLIPTower, ImageTower):
         "patch_size": 32,
     }
 
+    def matches(self, model: Any) -> bool:
+        return isinstance(model, CLIPImageTower)
+
     def tensors(self, model: Any, prefix: str) -> list[Rule]:
         patches = linear(f"{prefix}embeddings.patch_embedding", "patch_embed", convolution(model.patch), bias=False)
         return [
@@ -126,7 +129,9 @@ class CLIPText(_CLIPTower, TextTower):
     }
 
     def matches(self, model: Any) -> bool:
-        return super().matches(model) and isinstance(model.positions, Learned)
+        if not isinstance(model, Decoder):
+            return False
+        return isinstance(model.head, Pooled | Projected) and isinstance(model.positions, Learned)
 
     def arguments(self, inputs: Inputs) -> dict[str, jax.Array]:
         """What follows a text's first end token is padding. The setting `eos_token_id` is the end token's id."""
