@@ -213,10 +213,10 @@ def siglip(vision: dict[str, Any], text: dict[str, Any]) -> Any:
 def captions(*ends: int, length: int = 9) -> dict[str, np.ndarray]:
     """Texts that end, with the largest token, at these positions; behind it is padding."""
     tokens = np.random.default_rng(1).integers(4, V - 1, (len(ends), length))
-    places = np.arange(length)[None]
+    positions = np.arange(length)[None]
     last = np.asarray(ends)[:, None]
-    tokens = np.where(places < last, tokens, np.where(places == last, V - 1, 1))
-    return {"input_ids": tokens, "attention_mask": (places <= last).astype(np.int64)}
+    tokens = np.where(positions < last, tokens, np.where(positions == last, V - 1, 1))
+    return {"input_ids": tokens, "attention_mask": (positions <= last).astype(np.int64)}
 
 
 def sam(depth: int = 4, image: int = 80, **vision: Any) -> Any:

@@ -119,7 +119,7 @@ CARD = Card(
             objectives={"SigmoidContrastive": None, "SoftmaxContrastive": None},
             returns="`PairFeatures`",
             config=WITH_CLIP,
-            limits="evaluations of one example alone: a pair's loss depends on the batch",
+            limits="losses of single examples: a pair's depends on its batch",
         ),
         Example(
             model=CLIPImageTower(patch=2, **TINY),
