@@ -47,7 +47,7 @@ def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, 
         model = model.clone(image_size=spec["image"].shape[:2])
     facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data, size_of(model, "head.classes"))}
     if isinstance(model, TwoTowers):
-        facts["text_config"] = {**_text_tower_entries(experiment), **kept.get("text_config", {})}
+        facts["text_config"] = {**_frame_entries(tokenizer_of(experiment)), **kept.get("text_config", {})}
     match experiment.objective, data:
         case MaskedPatch(rate=rate, target=target), _:
             facts |= {"mask_ratio": rate, "norm_pix_loss": target == "normalised"}
@@ -117,29 +117,27 @@ def _token_entries(experiment: Experiment, there: Mapping[str, Any]) -> dict[str
     tokenizer = tokenizer_of(experiment)
     if tokenizer is None or "targets" not in experiment.objective.required_keys:
         return {}
-    ids = _ids_of_roles(tokenizer)
-    missing = {key: number for key, number in ids.items() if there.get(key) is None}
-    return missing | _end_entries({**missing, **there}, _end(experiment.data))
-
-
-def _ids_of_roles(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The entries of config.json for the tokens that begin, end and fill texts, as far as there are such."""
     try:
         roles = tokenizer.roles()
     except UserError as error:
         log.warning("config.json has the tokens of the kept one, if there is one: %s", error)
         return {}
     ids = {"bos_token_id": roles.bos, "eos_token_id": _one_or_all(roles.eos), "pad_token_id": roles.pad}
-    return {key: number for key, number in ids.items() if number is not None}
+    missing = {key: number for key, number in ids.items() if number is not None and there.get(key) is None}
+    return missing | _end_entries({**missing, **there}, _end(experiment.data))
 
 
-def _text_tower_entries(experiment: Experiment) -> dict[str, Any]:
-    """The tokens of the texts of a pair of towers. The reference reads a text's features at the one that ends it."""
-    tokenizer = tokenizer_of(experiment)
-    ids = {} if tokenizer is None else _ids_of_roles(tokenizer)
-    end = _end(experiment.data)
-    ends = ids.pop("eos_token_id", None) if end is None else end
-    return ids | ({} if ends is None else {"eos_token_id": ends[0] if isinstance(ends, list) else ends})
+def _frame_entries(tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """The tokens around a text and behind it, of a tower that reads texts at the token that ends them."""
+    if tokenizer is None:
+        return {}
+    try:
+        before, after = tokenizer.frame(1).marks
+        ids = {"bos_token_id": before, "eos_token_id": after[::-1], "pad_token_id": (tokenizer.roles().pad,)}
+    except UserError as error:
+        log.warning("config.json has no token that ends texts, so transformers takes the largest one: %s", error)
+        return {}
+    return {key: numbers[0] for key, numbers in ids.items() if numbers and numbers[0] is not None}
 
 
 def _end(data: Any) -> int | None:
