@@ -1,5 +1,6 @@
 """The family's card, and its published sizes: every field can be overridden by an argument or a flag."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from txjax.models.cards import CLASSES, EXAMPLE_TASKS, TOKEN_TASKS, VOCAB, Card, Example, Preset, Size
@@ -34,65 +35,71 @@ SIGLIP2 = {size: SIGLIP[size] for size in ("base/16-224", "so400m/14-384")}
 HIDDEN = {"so400m/14-384": 4304}  # of the MLPs, where it is not four times the width
 
 
-def clip(size: str = "ViT-B/32", **fields: Any) -> TwoTowers:
-    """CLIP (Radford et al. 2021): texts of up to 77 tokens, features of the text tower's width."""
+def clip(size: str = "ViT-B/32", towers: Mapping[str, Any] | None = None, **fields: Any) -> TwoTowers:
+    """CLIP (Radford et al. 2021): texts of up to 77 tokens, features of the text tower's width.
+
+    Args:
+      towers: fields of both towers, such as `dtype` and `stack`.
+    """
     images: dict[str, Any] = dimensions_of(size, CLIP_IMAGES)
     texts: dict[str, Any] = dimensions_of(size, CLIP_TEXTS)
     architecture, _, pixels = size.partition("@")
     patch = int(architecture.partition("/")[2])
     side = int(pixels or 224)
-    parts: dict[str, Any] = dict(mlp=MLP(activation="quick_gelu"), norm=LayerNorm(eps=1e-5))
-    vision = CLIPImageTower(
-        **images,
-        **parts,
+    both: dict[str, Any] = dict(mlp=MLP(activation="quick_gelu"), norm=LayerNorm(eps=1e-5)) | dict(towers or {})
+    of_images: dict[str, Any] = dict(
         patch=patch,
         image_size=(side, side),
         positions=Learned(max_length=(side // patch) ** 2 + 1),
         head=Projected(texts["width"], NormedPool(FirstToken())),
     )
-    text = Decoder(
-        **texts,
-        **parts,
+    of_texts: dict[str, Any] = dict(
         vocab=CLIP_VOCAB,
         positions=Learned(max_length=77),
         initial=GPT2(),
         head=Projected(texts["width"], LastToken()),
     )
+    vision = CLIPImageTower(**images | of_images | both)
+    text = Decoder(**texts | of_texts | both)
     return TwoTowers(**dict(vision=vision, text=text) | fields)
 
 
-def siglip(size: str = "base/16-224", **fields: Any) -> TwoTowers:
-    """SigLIP (Zhai et al. 2023): 32,000 tokens, texts padded to 64 of them, features of the towers' width."""
-    return _siglip(dimensions_of(size, SIGLIP), size, vocab=32_000, **fields)
+def siglip(size: str = "base/16-224", towers: Mapping[str, Any] | None = None, **fields: Any) -> TwoTowers:
+    """SigLIP (Zhai et al. 2023): 32,000 tokens, texts padded to 64 of them, features of the towers' width.
 
-
-def siglip2(size: str = "base/16-224", **fields: Any) -> TwoTowers:
-    """SigLIP 2 for images of one size (Tschannen et al. 2025): SigLIP with 256,000 tokens."""
-    return _siglip(dimensions_of(size, SIGLIP2), size, vocab=256_000, **fields)
-
-
-def _siglip(dimensions: dict[str, Any], size: str, vocab: int, **fields: Any) -> TwoTowers:
-    """SigLIP of these dimensions, with the patches and the images that the name of the size has."""
+    Args:
+      towers: fields of both towers, such as `dtype` and `stack`.
+    """
+    dimensions: dict[str, Any] = dimensions_of(size, SIGLIP)
     patch, side = map(int, size.partition("/")[2].split("-"))
-    width = dimensions["width"]
     mlp = MLP(hidden=HIDDEN.get(size), activation="gelu_tanh")
-    vision = SigLIPImageTower(
-        **dimensions,
-        mlp=mlp,
+    both: dict[str, Any] = dimensions | dict(mlp=mlp) | dict(towers or {})
+    of_images: dict[str, Any] = dict(
         patch=patch,
         image_size=(side, side),
         positions=Learned(max_length=(side // patch) ** 2),
         head=Pooled(ProbePool()),
     )
-    text = FixedLengthText(
-        **dimensions,
-        mlp=mlp,
-        vocab=vocab,
+    of_texts: dict[str, Any] = dict(
+        vocab=32_000,
         positions=Learned(max_length=64),
-        head=Projected(width, LastToken(), use_bias=True),
+        head=Projected(dimensions["width"], LastToken(), use_bias=True),
     )
+    vision = SigLIPImageTower(**of_images | both)
+    text = FixedLengthText(**of_texts | both)
     sigmoid: dict[str, Any] = dict(scale=10.0, bias=-10.0, largest_scale=None)
     return TwoTowers(**dict(vision=vision, text=text) | sigmoid | fields)
+
+
+def siglip2(size: str = "base/16-224", towers: Mapping[str, Any] | None = None, **fields: Any) -> TwoTowers:
+    """SigLIP 2 for images of one size (Tschannen et al. 2025): SigLIP with 256,000 tokens.
+
+    Args:
+      towers: fields of both towers, such as `dtype` and `stack`.
+    """
+    dimensions_of(size, SIGLIP2)  # raises for a size that it does not have
+    model = siglip(size, towers)
+    return model.clone(text=model.text.clone(vocab=256_000), **fields)
 
 
 def pixels(side: int) -> dict[str, Any]:
@@ -102,8 +109,8 @@ def pixels(side: int) -> dict[str, Any]:
 
 TINY: dict[str, Any] = dict(width=8, depth=2, heads=2)
 IMAGE_TASKS = EXAMPLE_TASKS | {"SetPrediction": ObjectBoxes(CLASSES)}
-WITH_CLIP = "configs/multimodal/clip_stamps.py"
-WITH_SIGLIP = "configs/multimodal/siglip_stamps.py"
+WITH_CLIP = "configs/multimodal/clip.py"
+WITH_SIGLIP = "configs/multimodal/siglip.py"
 
 CARD = Card(
     title="CLIP and SigLIP",
@@ -118,7 +125,7 @@ CARD = Card(
             ),
             objectives={"SigmoidContrastive": None, "SoftmaxContrastive": None},
             returns="`PairFeatures`",
-            config=WITH_CLIP,
+            config="configs/multimodal/clip_stamps.py",
             limits="losses of single examples: a pair's depends on its batch",
         ),
         Example(
