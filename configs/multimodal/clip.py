@@ -6,7 +6,7 @@
 
 The paper's 400 million pairs are not public: SET is a set of yours with images and captions (docs/images.md). The
 tokenizer, of the published size, is trained on the captions of COCO. Images are cropped to at least nine tenths of
-their area, as OpenCLIP does. L/14@336 goes on from L/14 for an epoch more, at a lower rate.
+their area, as OpenCLIP does. L/14@336 trains L/14 for an epoch more, at a lower rate.
 
 Cost: 5.6e20 FLOPs for B/32, 1.6e21 for B/16, 6.7e21 for L/14, 4.7e20 for the epoch of L/14@336, or 396, 1105, 4722 and
 333 hours of an H100 at 40% of its 989.5 TFLOP/s, without what rematerialisation computes again.
