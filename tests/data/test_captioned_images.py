@@ -139,7 +139,10 @@ def test_user_errors(captioned, tmp_path):
     for fields, message in [
         ({"text": "{captions}"}, "data.text: .*got 'captions'; did you mean .*captions/text"),
         ({"text": "{nothing}"}, "data.text: .*got 'nothing'"),
-        ({"text": "{words} {captions/text}"}, "data.text: expected one sequence of texts, got words and captions/text"),
+        (
+            {"text": "{words} {captions/text}"},
+            "data.text: expected one sequence of texts, not words and captions/text, got",
+        ),
         ({"length": 2}, "data.length: expected at least 3, for the markers and a token of the text, got 2"),
         ({"image_feature": "picture"}, "data.image_feature: .*got 'picture'"),
         ({"shape": (8, 8, 3)}, r"data.shape: expected \(10, 12, 3\).*got \(8, 8, 3\)"),
@@ -153,7 +156,7 @@ def test_user_errors(captioned, tmp_path):
         with pytest.raises(UserError, match=message):
             captioned(**fields).open()
     data_dir = caption_set.prepare(tmp_path, [["x"], [" "]])
-    with pytest.raises(UserError, match="data.text: expected an image with a caption that fits 2 tokens"):
+    with pytest.raises(UserError, match="data.text: expected an image with a caption that fits 3 tokens"):
         CaptionedImages(
             "made_captions", "train[1:]", data_dir, caption_set.SHAPE, text="{captions/text}", length=3
         ).open()

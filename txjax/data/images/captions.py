@@ -38,9 +38,8 @@ class CaptionTemplate:
         self._template = Template(text, {**features, **elements}, "data.text")
         repeated = [name for name in self._template.names if name in sequences]
         if len(repeated) > 1:
-            raise UserError("data.text", "one sequence of texts", f"{' and '.join(repeated)} in {text!r}")
-        self._repeated = repeated[0] if repeated else None
-        self._sequence = sequences[repeated[0]] if repeated else None
+            raise UserError("data.text", f"one sequence of texts, not {' and '.join(repeated)}", text)
+        self._repeated = {name: sequences[name] for name in repeated}
         self.names = tuple(sequences[name].feature if name in sequences else name for name in self._template.names)
 
     @property
@@ -50,9 +49,10 @@ class CaptionTemplate:
 
     def texts(self, record: dict[str, Any]) -> list[str]:
         """The texts of a record; an empty one where all of its features are."""
-        if self._sequence is None:
+        if not self._repeated:
             return [self._template(record)]
-        return [self._template(record | {self._repeated: text}) for text in self._sequence.texts(record)]
+        ((name, sequence),) = self._repeated.items()
+        return [self._template(record | {name: text}) for text in sequence.texts(record)]
 
     def __call__(self, record: dict[str, Any]) -> str:
         """The texts of a record as JSON."""
