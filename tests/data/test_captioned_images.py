@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from txjax.data import CaptionedImages, Characters, Flip, Images, Trained, WordPiece, train_batches
+from txjax.data.loading.default_eval_data import differences
 from txjax.data.loading.rng import example_rng
 from txjax.eval import LinearProbe, Retrieval
 from txjax.experiment import Experiment, with_default_eval_data
@@ -172,6 +173,8 @@ def test_evaluations_have_what_describes_the_training_data(captioned):
     pairs, kinds = (evaluator.data for evaluator in with_default_eval_data(run).evals.values())
     assert pairs == captioned(split="test", mean=(0.25,))
     assert kinds == Images("made_captions", "test", train.data_dir, train.shape, classes=2, mean=(0.25,))
+    assert differences(pairs, train) == differences(kinds, train) == []  # images without texts have no tokenizer
+    assert differences(captioned(tokenizer=Characters()), train) == ["another tokenizer than training"]
 
 
 @pytest.mark.slow

@@ -50,16 +50,26 @@ def measured(results=None, **fields):
     return measure(Towers(), SoftmaxContrastive(), evaluator, results=results)
 
 
-@pytest.mark.parametrize("rows", [1024, 7])
-def test_recalls_equal_loops_over_all_pairs(rows, monkeypatch):
-    monkeypatch.setattr("txjax.eval.features.image_text_retrieval.ROWS", rows)
+def wanted():
+    """The scores: shares of the hits."""
     by_image, by_text, twins = recalls()
     of_images = np.mean([*by_image.values()], 0)
     of_texts = np.mean([hits for _, hits in by_text], 0)
-    wanted = {f"image_to_text_r{k}": share for k, share in zip(AT, of_images, strict=True)}
-    wanted |= {f"text_to_image_r{k}": share for k, share in zip(AT, of_texts, strict=True)}
-    assert measured() == pytest.approx(wanted | {"twins": twins})
     assert all(0 < shares[0] < shares[1] < shares[2] < 1 for shares in (of_images, of_texts)) and twins > 9
+    scores = {f"image_to_text_r{k}": share for k, share in zip(AT, of_images, strict=True)}
+    scores |= {f"text_to_image_r{k}": share for k, share in zip(AT, of_texts, strict=True)}
+    return pytest.approx(scores | {"twins": twins})
+
+
+@pytest.mark.parametrize("rows", [1024, 7])
+def test_recalls_equal_loops_over_all_pairs(rows, monkeypatch):
+    monkeypatch.setattr("txjax.eval.features.image_text_retrieval.ROWS", rows)
+    assert measured() == wanted()
+
+
+@pytest.mark.mesh
+def test_recalls_on_eight_devices():
+    assert measured() == wanted()
 
 
 def test_intervals_draw_images_with_all_of_their_texts():
@@ -76,8 +86,8 @@ def test_intervals_draw_images_with_all_of_their_texts():
     assert evaluator.rescore(rows) == {name: score for name, score in scores.items() if name != "twins"}
     totals = np.array([(sum(hits), len(hits)) for hits in sums], np.float64)
     shares = [np.divide(*totals[chosen].sum(0)) for chosen in resamples(len(totals))]
-    wanted = np.quantile(shares, (0.025, 0.975))
-    assert intervals(evaluator.rescore, rows)["text_to_image_r5"] == pytest.approx(tuple(wanted))
+    low, high = np.quantile(shares, (0.025, 0.975))
+    assert intervals(evaluator.rescore, rows)["text_to_image_r5"] == pytest.approx((low, high))
 
 
 def test_what_is_as_near_as_a_right_one_and_what_is_no_number_finds_nothing():

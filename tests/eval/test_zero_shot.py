@@ -31,8 +31,7 @@ def unit(x):
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("prompts", [("{}",), ("{}!", "x{}", "{}")])
-def test_zero_shot_by_the_formula(prompts):
+def compare_with_the_formula(prompts):
     tokenizer = Bytes(("[CLS]", "[SEP]"))
     classes = []
     for name in NAMES:
@@ -46,6 +45,16 @@ def test_zero_shot_by_the_formula(prompts):
     assert scores == {"accuracy": pytest.approx(np.mean(predicted[labelled] == LABELS[labelled]))}
     assert results["x"]["given"].tolist() == LABELS[labelled].tolist()
     assert results["x"]["accuracy"].tolist() == (predicted == LABELS)[labelled].tolist()
+
+
+@pytest.mark.parametrize("prompts", [("{}",), ("{}!", "x{}", "{}")])
+def test_zero_shot_by_the_formula(prompts):
+    compare_with_the_formula(prompts)
+
+
+@pytest.mark.mesh
+def test_zero_shot_on_eight_devices():
+    compare_with_the_formula(("{}!", "x{}", "{}"))
 
 
 def test_prompts_may_be_more_than_a_batch_has_room_for():
