@@ -82,9 +82,18 @@ def test_user_errors_before_compilation():
     refuse("config.evals.x: expected a run whose training data have texts", Pictures(), Net(), Classification())
     long = ZeroShot(data=Pictures(), names=NAMES, prompts=("the {}",))
     with pytest.raises(
-        UserError, match="config.evals.x.prompts: expected texts of at most 4 tokens.*got \"6 of 'the bc'"
+        UserError, match="config.evals.x.prompts: expected texts of at most 4 tokens.*got \"6 tokens of 'the bc'"
     ):
         measure(*PAIRS, long, data=CaptionedPictures())
+
+
+def test_a_set_that_is_not_prepared_is_one_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    data = CaptionedImages("made_captions", shape=(4, 4, 1), length=8)
+    evals = {"x": ZeroShot(data=Images(split="test"))}
+    with pytest.raises(UserError, match="^config.data.name: expected a TFDS data set, got 'made_captions'") as error:
+        check(Experiment(model=PAIRS[0], objective=PAIRS[1], data=data, evals=evals, batch_size=16))
+    assert [error.field for error in error.value.errors] == ["config.data.name"]
 
 
 @pytest.fixture(scope="module")

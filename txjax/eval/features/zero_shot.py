@@ -50,7 +50,10 @@ class ZeroShot(Evaluator):
 
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes. Raises UserError if they aren't known, or not those of the data."""
-        names = known_names(self.names or self.data.class_names())
+        try:
+            names = known_names(self.names or self.data.class_names())
+        except UserError as error:
+            raise error.with_path("eval.data", "data") from None
         if names is None:
             raise UserError("eval.names", "the names of the classes, since the data set has none", self.names)
         classes = getattr(self.data, "classes", None)
@@ -120,7 +123,7 @@ class PromptSource:
         self._ids = rows.tokenizer.encode_batch(texts)
         longest = max(range(len(texts)), key=lambda number: len(self._ids[number]))
         if len(self._ids[longest]) > rows.room:
-            got = f"{len(self._ids[longest])} of {texts[longest]!r}"
+            got = f"{len(self._ids[longest])} tokens of {texts[longest]!r}"
             raise UserError(field, f"texts of at most {rows.room} tokens, as config.data.length has room for", got)
 
     def __len__(self) -> int:
