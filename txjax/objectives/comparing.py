@@ -29,8 +29,8 @@ class Others:
     def joined(self, features: PyTree) -> PyTree:
         """The whole batch [P*M ...]: these features [M ...] in their place, which have a gradient, and the others'."""
 
-        def place(whole: jax.Array, own: jax.Array) -> jax.Array:
-            return whole.at[self.part].set(own).reshape(-1, *own.shape[1:])
+        def place(whole: jax.Array, rows: jax.Array) -> jax.Array:
+            return whole.at[self.part].set(rows).reshape(-1, *rows.shape[1:])
 
         return jax.tree.map(place, jax.lax.stop_gradient(self.features), features)
 

@@ -62,10 +62,10 @@ class Contrastive(ComparingObjective):
         logits = features.features.logits()
         compared = counted[:, None] & counted[None]
         masked = jnp.where(compared, logits, _EXCLUDED)
-        own = jnp.arange(len(logits))
+        numbers = jnp.arange(len(logits))
         metrics = {
-            "accuracy": masked.argmax(1) == own,
-            "text_accuracy": masked.argmax(0) == own,
+            "accuracy": masked.argmax(1) == numbers,
+            "text_accuracy": masked.argmax(0) == numbers,
             "twins": ((features.text[:, None] == features.text[None]) & compared).sum(1) > 1,
         }
         rows = {name: value.astype(jnp.float32) for name, value in metrics.items()}
@@ -92,9 +92,9 @@ class SoftmaxContrastive(Contrastive):
     def losses(
         self, logits: Float[Array, "B B"], masked: Float[Array, "B B"], compared: Bool[Array, "B B"]
     ) -> Float[Array, "B"]:
-        own = jnp.diagonal(masked)
-        among_texts = jax.nn.logsumexp(masked, axis=1) - own
-        among_images = jax.nn.logsumexp(masked, axis=0) - own
+        of_pairs = jnp.diagonal(masked)
+        among_texts = jax.nn.logsumexp(masked, axis=1) - of_pairs
+        among_images = jax.nn.logsumexp(masked, axis=0) - of_pairs
         return jnp.where(jnp.diagonal(compared), (among_texts + among_images) / 2, 0.0)
 
 
