@@ -5,7 +5,7 @@ import pytest
 
 from txjax.eval import ImageTextRetrieval
 from txjax.eval.bootstrap_intervals import intervals, resamples
-from txjax.eval.features.image_text_retrieval import wrong_ahead
+from txjax.eval.features.image_text_retrieval import count_wrong_ahead
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, SoftmaxContrastive
 from txjax.train.check import check
@@ -93,11 +93,11 @@ def test_intervals_draw_images_with_all_of_their_texts():
 def test_what_is_as_near_as_a_right_one_and_what_is_no_number_finds_nothing():
     right = np.eye(4, dtype=bool)
     equal = np.ones((4, 3), np.float32)
-    assert wrong_ahead(equal, equal, lambda block: right[block]).tolist() == [3, 3, 3, 3]
-    assert wrong_ahead(equal * np.nan, equal, lambda block: right[block]).tolist() == [3, 3, 3, 3]
+    assert count_wrong_ahead(equal, equal, lambda block: right[block]).tolist() == [3, 3, 3, 3]
+    assert count_wrong_ahead(equal * np.nan, equal, lambda block: right[block]).tolist() == [3, 3, 3, 3]
     apart = np.eye(4, dtype=np.float32)
-    assert wrong_ahead(apart, apart, lambda block: right[block]).tolist() == [0, 0, 0, 0]
-    assert wrong_ahead(apart, apart[::-1], lambda block: right[block]).tolist() == [3, 3, 3, 3]
+    assert count_wrong_ahead(apart, apart, lambda block: right[block]).tolist() == [0, 0, 0, 0]
+    assert count_wrong_ahead(apart, apart[::-1], lambda block: right[block]).tolist() == [3, 3, 3, 3]
 
 
 def test_user_errors_before_compilation():

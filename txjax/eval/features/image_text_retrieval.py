@@ -109,11 +109,13 @@ class Gallery:
     def recalls(self, at: tuple[int, ...]) -> Rows:
         """The recalls of each image, and the sums and counts of those of its texts."""
         rows = {ID: self.numbers, GIVEN: self.numbers}
-        texts_ahead = wrong_ahead(
+        texts_ahead = count_wrong_ahead(
             self.images, self.texts, lambda block: self.belongs[block].toarray()[:, self.contents]
         )
         by_content = self.belongs.T.tocsr()
-        images_ahead = wrong_ahead(self.texts, self.images, lambda block: by_content[self.contents[block]].toarray())
+        images_ahead = count_wrong_ahead(
+            self.texts, self.images, lambda block: by_content[self.contents[block]].toarray()
+        )
         counts = np.bincount(self.owners, minlength=len(self.numbers))
         for k in at:
             rows[f"image_to_text_r{k}"] = texts_ahead < k
@@ -122,7 +124,7 @@ class Gallery:
         return rows
 
 
-def wrong_ahead(
+def count_wrong_ahead(
     queries: Float[np.ndarray, "N E"], candidates: Float[np.ndarray, "C E"], right_of: RightOf
 ) -> Int[np.ndarray, "N"]:
     """How many wrong candidates are at least as near to each query as its nearest right one.
