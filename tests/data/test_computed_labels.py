@@ -21,7 +21,7 @@ def data_dir(tmp_path_factory):
 
 
 def labels(data_dir, label, classes):
-    data = Images("made_photos", "train", data_dir, (10, 12, 3), classes, label=label)
+    data = Images("made_photos", "train", data_dir, (10, 12, 3), classes=classes, label=label)
     (batch,) = eval_batches(data.open(), batch_size=N)
     assert data.class_names() == tuple(map(str, range(classes)))
     return batch["label"].tolist()

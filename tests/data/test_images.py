@@ -68,13 +68,13 @@ def test_draws_are_keyed_by_seed_epoch_and_example():
 def test_caching_images_in_memory_changes_nothing(monkeypatch):
     settings = dict(transforms=(PadCrop(2), Flip()), mix=Mixup())
     kept = labelled(**settings).open()
-    monkeypatch.setattr("txjax.data.images.images.MEMORY", 0)
+    monkeypatch.setattr("txjax.data.images.image_reader.MEMORY", 0)
     read = labelled(**settings).open()
     reads = []
     for source in (kept, read):
-        decoded = source._decode
+        decoded = source._reader._decode
         monkeypatch.setattr(
-            source, "_decode", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
+            source._reader, "_decode", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
         )
     for epoch in (1, 1, 2):
         for index in range(3):

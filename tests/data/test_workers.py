@@ -25,7 +25,7 @@ def data_dir(tmp_path_factory):
 
 
 def photos(data_dir, split):
-    return Images("made_photos", split, data_dir, (10, 12, 3), 3, transforms=(Flip(),), mix=Mixup())
+    return Images("made_photos", split, data_dir, (10, 12, 3), classes=3, transforms=(Flip(),), mix=Mixup())
 
 
 @pytest.mark.slow

@@ -57,6 +57,11 @@ DEBERTAS_HEADS = {
 }
 
 
+# The first files of CLIP have the sizes in `text_config_dict`, and an end token that is not the tokenizer's.
+OLD_CLIP_TEXT = {"hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 27}
+OLD_CLIP_TEXT |= {"vocab_size": V, "max_position_embeddings": 11, "eos_token_id": 2}
+
+
 def timm_names() -> dict[str, str]:
     """The names of another library's backbone, which the files of DETR have."""
     at = "model.backbone.conv_encoder.model."
@@ -212,6 +217,24 @@ CHECKPOINTS = {
         timm_names(),
         reads=False,
     ),
+    "openai/clip-vit-base-patch32": Published(
+        "clip",
+        extra={f"{side}.embeddings.position_ids": (1, n) for side, n in (("text_model", 11), ("vision_model", 17))},
+        config={"text_config": {"model_type": "clip_text_model"}, "text_config_dict": OLD_CLIP_TEXT},
+    ),
+    # As the towers are that were published alone, before version 5.
+    "a CLIP's tower of images": Published(
+        "clip-vision",
+        {r"^": "vision_model."},
+        extra={"vision_model.embeddings.position_ids": (1, 17), "visual_projection.weight": (10, 24)},
+        left_out=("visual_projection", 1),
+    ),
+    "a CLIP's tower of texts": Published(
+        "clip-text", {r"^": "text_model."}, extra={"text_model.embeddings.position_ids": (1, 11)}
+    ),
+    "google/siglip-base-patch16-224": Published("siglip"),
+    "a SigLIP's tower of images": Published("siglip-vision", {r"^": "vision_model."}),
+    "a SigLIP's tower of texts": Published("siglip-text", {r"^": "text_model."}),
     "facebook/sam-vit-base": Published("sam"),
     "facebook/s2t-small-librispeech-asr": Published("speech2text"),
     "openai/whisper-tiny": Published("whisper"),

@@ -185,6 +185,7 @@ def test_keys_of_another_family_are_not_written(tmp_path):
         ({"size": 28, "crop_pct": 0.875}, (Resize(32), CenterCrop(28))),
         ({"size": {"shortest_edge": 384}, "crop_pct": 0.875}, (Stretch(384),)),
         ({"size": {"shortest_edge": 384}, "crop_pct": 0.75, "crop_size": 352}, (Resize(512), CenterCrop(352))),
+        ({"size": 30, "crop_size": 28, "do_center_crop": True}, (Stretch(30), CenterCrop(28))),
     ],
 )
 def test_the_file_and_not_the_processors_name_says_what_is_cropped(tmp_path, entries, transforms):
@@ -193,10 +194,21 @@ def test_the_file_and_not_the_processors_name_says_what_is_cropped(tmp_path, ent
     assert image_fields(tmp_path)["transforms"] == (*transforms, Channels(3))
 
 
+def test_a_clips_one_number_is_the_shorter_side(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"vision_config": {"num_channels": 1}}))
+    old = {"size": 30, "crop_size": 28, "do_center_crop": True, "feature_extractor_type": "CLIPFeatureExtractor"}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(old | {"image_mean": [0.5], "image_std": [0.3]}))
+    transforms = (Resize(30), CenterCrop(28), Channels(1))
+    fields = {"shape": (28, 28, 1), "transforms": transforms, "mean": (0.5,), "std": (0.3,)}
+    assert image_fields(tmp_path) == fields
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, fields",
     [
+        ("CLIPImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_size": {"height": 24, "width": 24}}),
+        ("SiglipImageProcessorPil", {"size": {"height": 24, "width": 24}}),
         ("ViTImageProcessorPil", {"size": {"height": 24, "width": 24}, "resample": 3}),
         ("DeiTImageProcessorPil", {"size": {"height": 32, "width": 32}, "crop_size": {"height": 24, "width": 24}}),
         ("ConvNextImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_pct": 0.875}),

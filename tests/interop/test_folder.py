@@ -71,6 +71,7 @@ from txjax.nn import (
 from txjax.types import UserError
 
 from helpers.arrays import numbers, variables
+from helpers.small_towers import SMALL_TOWERS
 from selection import describe_tree, per_family
 
 pytestmark = pytest.mark.claim("Transfer", "exact round trips of Hugging Face folders")
@@ -189,6 +190,7 @@ MODELS = {
     "electra-classes": (Bert(**BERT, head=Classes(3, GELU)), {"tokens": TOKENS}),
     "electra-alone": (Bert(**BERT, head=None), {"tokens": TOKENS}),
     "electra-masked": (Bert(**BERT, embed_width=4), {"tokens": TOKENS}),
+    **SMALL_TOWERS,
     "cvt": (CvT(stages=CVT, mixer=ConvAttention(norm=BatchNorm(group=2)), head=CLASSES), {"image": IMAGE}),
     "sam": (SEGMENTER, {"image": SQUARE, "mask": jnp.asarray(numbers(2, 1, 8, 8))}),
     "bit": (BiT(**BIT, head=Classes(3, MeanTokens())), {"image": IMAGE}),
@@ -515,6 +517,20 @@ def test_forward_takes_and_returns_reference_names():
         ("deberta", {"position_biased_input": True}, "position_biased_input: expected False"),
         ("deberta-v3", {"conv_kernel_size": 3}, "conv_kernel_size: expected 0, got 3"),
         ("deberta-v3", {"share_att_key": False}, r"pos_query_proj\.weight: expected a tensor of that name"),
+        (
+            "clip",
+            {"text_config": {"hidden_act": "mish"}},
+            r"text_config\.hidden_act: expected one of gelu, .*quick_gelu",
+        ),
+        ("clip", {"text_config_dict": {"hidden_act": "mish"}}, r"text_config_dict\.hidden_act: expected one of gelu"),
+        ("clip", {"vision_config": {"model_type": "vit"}}, r"vision_config\.model_type: expected 'clip_vision_model'"),
+        ("clip", {"projection_dim": 5}, r"projection\.weight: expected the shape \[5, 8\], got \[4, 8\]"),
+        ("clip", {"logit_scale_init_value": 1e9}, "config.json: expected values that a clip has"),
+        ("clip-images", {"image_size": [4, 4]}, r"image_size: expected a value like 1, got \[4, 4\]"),
+        ("clip-images", {"image_size": 5}, "patch_size: expected a divisor of the image's 5 x 5 pixels, got 2"),
+        ("siglip", {"model_type": "siglip2"}, r"model_type: expected one of .*; did you mean siglip"),
+        ("siglip", {"vision_config": {"vision_use_head": False}}, r"vision_config\.vision_use_head: expected True"),
+        ("siglip", {"text_config": {"model_type": "gemma"}}, r"text_config\.model_type: expected 'siglip_text_model'"),
     ],
 )
 def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):

@@ -1,5 +1,6 @@
 """Outputs agree with the reference's, with its weights in our model and with our files in its loader."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -173,6 +174,49 @@ def scenes(config: Any) -> dict[str, np.ndarray]:
     mask[1, 29:] = mask[1, :, 41:] = 0
     pixels = np.random.default_rng(2).normal(size=(2, config.num_channels, 45, 70))
     return {"pixel_values": (pixels * mask[:, None]).astype(np.float32), "pixel_mask": mask}
+
+
+VISION_TOWER = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 31}
+TEXT_TOWER = {"hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 27}
+TEXT_TOWER |= {"vocab_size": V, "max_position_embeddings": 11, "bos_token_id": 3, "pad_token_id": 1}
+
+
+def clip_vision(**options: Any) -> Any:
+    sizes = VISION_TOWER | {"image_size": 28, "patch_size": 7, "projection_dim": 10}
+    return transformers.CLIPVisionConfig(**(sizes | options))
+
+
+def clip_text(**options: Any) -> Any:
+    return transformers.CLIPTextConfig(**(TEXT_TOWER | {"eos_token_id": V - 1, "projection_dim": 10} | options))
+
+
+def clip(vision: dict[str, Any], text: dict[str, Any]) -> Any:
+    sides = {"vision_config": clip_vision(**vision).to_dict(), "text_config": clip_text(**text).to_dict()}
+    return transformers.CLIPConfig(**sides, projection_dim=10)
+
+
+def siglip_vision(**options: Any) -> Any:
+    """Its images have a row and a column that are in no patch."""
+    return transformers.SiglipVisionConfig(**(VISION_TOWER | {"image_size": 29, "patch_size": 7} | options))
+
+
+def siglip_text(**options: Any) -> Any:
+    own = {"eos_token_id": V - 1, "projection_size": 24}
+    return transformers.SiglipTextConfig(**(TEXT_TOWER | own | options))
+
+
+def siglip(vision: dict[str, Any], text: dict[str, Any]) -> Any:
+    sides = {"vision_config": siglip_vision(**vision).to_dict(), "text_config": siglip_text(**text).to_dict()}
+    return transformers.SiglipConfig(**sides)
+
+
+def captions(*ends: int, length: int = 9) -> dict[str, np.ndarray]:
+    """Texts that end, with the largest token, at these positions; behind it is padding."""
+    tokens = np.random.default_rng(1).integers(4, V - 1, (len(ends), length))
+    positions = np.arange(length)[None]
+    last = np.asarray(ends)[:, None]
+    tokens = np.where(positions < last, tokens, np.where(positions == last, V - 1, 1))
+    return {"input_ids": tokens, "attention_mask": (positions <= last).astype(np.int64)}
 
 
 def sam(depth: int = 4, image: int = 80, **vision: Any) -> Any:
@@ -381,6 +425,7 @@ NOISE = {"noise": np.random.default_rng(4).uniform(size=(2, 25)).astype(np.float
 OBLONG = vit(image_size=(15, 10), num_channels=1, hidden_act="gelu_new", num_labels=7, layer_norm_eps=1e-3)
 
 BOTH = ("logits", "encoder_last_hidden_state")
+PAIRED = ("logits_per_image", "logits_per_text", "image_embeds", "text_embeds")
 
 CASES = {
     "gpt2": Case("GPT2LMHeadModel", gpt2(), {"input_ids": ids(2, 7)}, ("logits",)),
@@ -689,6 +734,53 @@ CASES = {
         {"pixel_values": scenes(detr())["pixel_values"]},
         ("logits", "pred_boxes"),
     ),
+    "clip": Case("CLIPModel", clip({}, {}), {"pixel_values": image(clip_vision()), **captions(8, 5)}, PAIRED),
+    "clip-other": Case(
+        "CLIPModel",
+        clip({"hidden_act": "gelu", "num_channels": 1}, {"hidden_act": "gelu", "layer_norm_eps": 1e-3}),
+        {"pixel_values": image(clip_vision(num_channels=1), 3), "input_ids": captions(3, 8, 6)["input_ids"]},
+        PAIRED,
+    ),
+    "clip-vision": Case(
+        "CLIPVisionModel",
+        clip_vision(),
+        {"pixel_values": image(clip_vision())},
+        ("last_hidden_state", "pooler_output"),
+    ),
+    "clip-vision-projected": Case(
+        "CLIPVisionModelWithProjection",
+        clip_vision(layer_norm_eps=1e-3),
+        {"pixel_values": image(clip_vision())},
+        ("last_hidden_state", "image_embeds"),
+    ),
+    "clip-text": Case("CLIPTextModel", clip_text(), captions(8, 4), ("last_hidden_state", "pooler_output")),
+    "clip-text-projected": Case(
+        "CLIPTextModelWithProjection", clip_text(), captions(2, 8), ("last_hidden_state", "text_embeds")
+    ),
+    "siglip": Case(
+        "SiglipModel",
+        siglip({}, {}),
+        {"pixel_values": image(siglip_vision()), "input_ids": captions(10, 5, length=11)["input_ids"]},
+        PAIRED,
+    ),
+    "siglip-vision": Case(
+        "SiglipVisionModel",
+        siglip_vision(num_channels=1, hidden_act="gelu"),
+        {"pixel_values": image(siglip_vision(num_channels=1))},
+        ("last_hidden_state", "pooler_output"),
+    ),
+    "siglip-vision-bare": Case(
+        "SiglipVisionModel",
+        siglip_vision(vision_use_head=False),
+        {"pixel_values": image(siglip_vision())},
+        ("last_hidden_state",),
+    ),
+    "siglip-text": Case(
+        "SiglipTextModel",
+        siglip_text(projection_size=14, layer_norm_eps=1e-3),
+        {"input_ids": captions(8, 4)["input_ids"]},
+        ("last_hidden_state", "pooler_output"),
+    ),
     "sam": Case(
         "SamModel",
         sam(),
@@ -832,7 +924,7 @@ def test_outputs_agree_both_ways(case, tmp_path):
     want = reference(model, case)
     model.save_pretrained(tmp_path / "theirs")
     ours, variables = huggingface.load(tmp_path / "theirs")
-    assert isinstance(ours.positions, Sinusoidal2D) == case.fixed
+    assert isinstance(getattr(ours, "positions", None), Sinusoidal2D) == case.fixed
     call = jax.jit(lambda weights, given: huggingface.forward(ours, weights, given | case.settings))
     outputs = call(variables, case.inputs)
     family = next(family for family in FAMILIES if case.architecture in family.architectures)
@@ -851,3 +943,28 @@ def test_outputs_agree_both_ways(case, tmp_path):
         computed = case.config.model_type in ("vit_mae", "whisper")  # here in float32
         fixed = computed and "pos" in name and "decoder.embed_positions" not in name
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-5 if fixed else 0, msg=name)
+
+
+@pytest.mark.parametrize("end", [20, 2])
+def test_clip_pools_texts_at_the_token_that_a_config_names(end, tmp_path):
+    """At the first one that ends a text, or, with 2 as in old files, at the first of the largest; with padding before
+    a text too."""
+    config = clip({}, {"eos_token_id": end})
+    inputs = captions(8, 4, 6) | {"pixel_values": image(clip_vision(), 3)}
+    inputs["input_ids"][:, 3] = inputs["input_ids"][1, 4] = inputs["input_ids"][2, 6] = 20
+    inputs["attention_mask"][2, :2] = 0
+    case = Case("CLIPModel", config, inputs, PAIRED)
+    model = random(case)
+    want = reference(model, case)
+    model.save_pretrained(tmp_path / "theirs")
+    ours, variables = huggingface.load(tmp_path / "theirs")
+    outputs = huggingface.forward(ours, variables, inputs | {"eos_token_id": end})
+    for name in PAIRED:
+        np.testing.assert_allclose(outputs[name], want[name], atol=1e-5)
+    other = huggingface.forward(ours, variables, inputs | {"eos_token_id": 22 - end})
+    assert np.abs(other["text_embeds"] - want["text_embeds"]).max() > 0.01
+    kept = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    huggingface.save(ours, variables, tmp_path / "ours", kept)
+    again = reference(transformers.CLIPModel.from_pretrained(tmp_path / "ours").eval(), case)
+    for name in PAIRED:
+        np.testing.assert_allclose(again[name], want[name], atol=1e-5)

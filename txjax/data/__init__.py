@@ -9,6 +9,7 @@ from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalizatio
 from txjax.data.audio.utterances import Utterances
 from txjax.data.audio.waveform_mixing import WaveformMixup
 from txjax.data.dataset import Dataset, Source, TFDSDataset
+from txjax.data.images.captioned_images import CaptionedImages
 from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD, PadSquare
 from txjax.data.images.detections import Detections
 from txjax.data.images.geometric import (
@@ -76,6 +77,7 @@ __all__ = [
     "Temperature",
     "TokenLabels",
     "Bytes",
+    "CaptionedImages",
     "CenterCrop",
     "Chained",
     "Channels",

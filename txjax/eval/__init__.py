@@ -9,9 +9,11 @@ from txjax.eval.early_stopping import EarlyStopping
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator
 from txjax.eval.features.few_shot import FewShot
+from txjax.eval.features.image_text_retrieval import ImageTextRetrieval
 from txjax.eval.features.linear_probe import LinearProbe
 from txjax.eval.features.nearest_neighbours import NearestNeighbours
 from txjax.eval.features.retrieval import Retrieval
+from txjax.eval.features.zero_shot import ZeroShot
 from txjax.eval.harness.harness import Harness
 from txjax.eval.images.average_precision import AveragePrecision
 from txjax.eval.images.class_samples import ClassSamples
@@ -53,6 +55,7 @@ __all__ = [
     "FewShot",
     "GeneratedTexts",
     "Harness",
+    "ImageTextRetrieval",
     "Likeliest",
     "LabelPrecision",
     "LinearProbe",
@@ -66,4 +69,5 @@ __all__ = [
     "Reconstructions",
     "Retrieval",
     "Samples",
+    "ZeroShot",
 ]

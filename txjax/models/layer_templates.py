@@ -48,7 +48,7 @@ class LayerTemplates(Model, kw_only=True):
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model."""
         more: dict[str, Any] = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
-        return dataclasses.replace(super().head_context(train), **more)
+        return dataclasses.replace(super().head_context(train), **more, mlp=self.mlp)
 
     @nn.nowrap
     def mixers(self) -> tuple[Mixer, ...]:

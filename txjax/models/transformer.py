@@ -1,6 +1,7 @@
 """The base of models of one stack of layers, and of such stacks inside a model."""
 
 import contextlib
+import dataclasses
 from typing import ClassVar
 
 import flax.linen as nn
@@ -11,6 +12,7 @@ from txjax.models.layer_templates import LayerTemplates
 from txjax.nn import (
     Block,
     CrossAttention,
+    HeadContext,
     LayerContext,
     Mixer,
     Stack,
@@ -65,6 +67,11 @@ class Transformer(LayerTemplates, kw_only=True):
         relative = None if relative is None else drop(relative)
         shared = {name: getattr(inputs, name) for name in SHARED}
         return x, LayerContext(bias=bias, rotation=rotation, relative=relative, **shared)
+
+    @nn.nowrap
+    def head_context(self, train: bool) -> HeadContext:
+        """What heads get from the model."""
+        return dataclasses.replace(super().head_context(train), heads=self.heads)
 
     @nn.nowrap
     def built_stack(self) -> Stack:

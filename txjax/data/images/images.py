@@ -8,52 +8,39 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
-from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
+from txjax.data.dataset import Example, Source, describing_field
+from txjax.data.images.image_data import ImageData
+from txjax.data.images.image_reader import ImageReader
+from txjax.data.images.image_records import ImageRecords
 from txjax.data.images.mixing import Mixing
 from txjax.data.images.transforms import Transform
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import ComputedLabel
 from txjax.data.tfds.subset import Subset
-from txjax.types import UserError, config_field, require, spec
-
-MEMORY = 256 << 20  # bytes of decoded images; an image that fits into its share of them is decoded once
+from txjax.types import UserError, config_field, spec
 
 
 @dataclasses.dataclass
-class Images(TFDSDataset):
+class Images(ImageData):
     """Images with a class label.
 
-    An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, or 0 if
-    the set has no label (-1) or the image was left out. With `mix` also other_label int32 [] and mix float32 [], the
+    An example: image float32 [H W C], see `ImageData`; label int32 []; weights float32 [], 1, or 0 if the set has no
+    label (-1) or the image was left out. With `mix` also other_label int32 [] and mix float32 [], the
     share of `label`. With `clean` also clean_image, like image.
 
     Attributes:
-      shape: height, width and channels, after the transforms.
       classes: the number of classes. If None, the set's.
-      image_feature: the name of the set's image feature.
       label_feature: the name of the set's label feature.
       label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
-      corrupt: what happens to an image that cannot be decoded: "refuse" is an error that names its record; "skip"
-        leaves it out, as an example of weight 0, with a line in the log and their number so far.
-      mean: the mean of the pixels (/ 255), one for all channels or one per channel.
-      std: their standard deviation, likewise.
-      transforms: applied in this order; augmentations belong only in the training set's config.
       mix: mixes a second example into the image, for training only. If None, images are not mixed.
       subset: a few examples of each class. If None, the whole split.
       clean: the transforms of clean_image, the same example without augmentations, such as a teacher sees; () are none.
         If None, there is no such image. It is never mixed.
     """
 
-    shape: tuple[int, int, int] = describing_field((8, 8, 1))
     classes: int | None = config_field(None, at_least=1)
-    image_feature: str = describing_field("image")
     label_feature: str = describing_field("label")
     label: ComputedLabel | None = describing_field(None)
-    corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = describing_field((0.5,))
-    std: tuple[float, ...] = describing_field((0.5,))
-    transforms: tuple[Transform, ...] = ()
     mix: Mixing | None = None
     subset: Subset | None = None
     clean: tuple[Transform, ...] | None = None
@@ -66,13 +53,10 @@ class Images(TFDSDataset):
         return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
     def check(self) -> None:
-        features = records.check(self.name, self.split, self.data_dir)
-        check_pixels(self.image_feature, features)
-        require("PIL", "pillow", "data.name")
+        features = self.check_images()
         if self.classes not in (None, classes := self._classes(features)):
             raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
-        check_normalisation(self.mean, self.std, self.shape[2])
-        for transform in (*self.transforms, *(self.clean or ())):
+        for transform in self.clean or ():
             transform.check()
         if self.mix is not None:
             self.mix.check()
@@ -113,7 +97,6 @@ class ImageSource:
         self._classes = images._classes(features)
         self._label_of = int if images.label is None else images.label.function(features)
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
-        self._normalised = Normaliser(images.mean, images.std, *images.shape[1:])
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
         self.fingerprint = self._records.fingerprint
         if images.subset is not None:
@@ -123,12 +106,7 @@ class ImageSource:
             )
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
-        self._kept: dict[int, tuple[np.ndarray | None, np.ndarray]] = {}
-        self._largest = MEMORY // max(1, len(self))  # bytes of an image that is kept
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For worker processes, each of which keeps its own decoded images."""
-        return vars(self) | {"_kept": {}}
+        self._reader = ImageReader(images, self._records, len(self))
 
     def __len__(self) -> int:
         return len(self._records) if self._numbers is None else len(self._numbers)
@@ -153,28 +131,12 @@ class ImageSource:
         self, index: int, rng: np.random.Generator, transforms: Sequence[Transform]
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
-        pixels, label = self._kept.get(index) or self._decode(index)
-        if pixels is None or pixels.nbytes <= self._largest:
-            self._kept[index] = pixels, label
-        if pixels is None:
+        number = index if self._numbers is None else int(self._numbers[index])
+        image, record = self._reader.read(number, transforms, rng)
+        label = np.array(self._label(number, record) if record else -1, np.int32)
+        if image is None:
             return np.zeros(self._images.shape, np.float32), label, False
-        for transform in transforms:
-            pixels = transform(pixels, rng)
-        if pixels.shape != tuple(self._images.shape):
-            hint = "set shape, or resize by transforms=(Resize(size), CenterCrop(size), Channels(count))"
-            expected = f"{pixels.shape} as of {self._records.place(self._number(index))}"
-            raise UserError("data.shape", expected, tuple(self._images.shape), hint=hint)
-        return self._normalised(pixels), label, bool(label >= 0)
-
-    def _number(self, index: int) -> int:
-        """The number of an example's record."""
-        return index if self._numbers is None else int(self._numbers[index])
-
-    def _decode(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """An image as stored in the set, uint8 [H W C], and its label, int32 []. If None, it is left out."""
-        number = self._number(index)
-        pixels, record = self._records[number]
-        return pixels, np.array(self._label(number, record) if record else -1, np.int32)
+        return image, label, bool(label >= 0)
 
     def _label(self, number: int, record: Example) -> int:
         """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""

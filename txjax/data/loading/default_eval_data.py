@@ -84,6 +84,6 @@ def differences(data: Dataset, train: Dataset) -> list[str]:
         if here != there:
             phrases.append(f"{key} {here[1]}{here[0]} (training: {there[1]}{there[0]})")
     for key in ("tokenizer", "source_tokenizer"):
-        if getattr(data, key, None) != getattr(train, key, None):
+        if hasattr(data, key) and hasattr(train, key) and getattr(data, key) != getattr(train, key):
             phrases.append(f"another {key.replace('_', ' ')} than training")
     return phrases

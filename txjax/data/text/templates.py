@@ -2,7 +2,7 @@
 
 import string
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,6 +11,25 @@ from txjax.data.tokenizers.tokenizer import as_string
 from txjax.types import UserError
 
 NUMBERS = ("Scalar", "Tensor")
+
+
+class RecordText(Protocol):
+    """A text that is made of a record's features.
+
+    Attributes:
+      names: the features that are read.
+    """
+
+    names: tuple[str, ...]
+
+    def __call__(self, record: dict[str, Any]) -> str:
+        """The text of a record."""
+        ...
+
+    @property
+    def feature(self) -> str:
+        """What the text is made by, for the key of a cache."""
+        ...
 
 
 class Template:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from txjax.data.loading import disk_cache
-from txjax.data.text.templates import Template
+from txjax.data.text.templates import RecordText
 from txjax.data.tfds.records import Records
 from txjax.data.tokenizers.tokenizer import Text, Tokenizer
 from txjax.types import UserError
@@ -70,7 +70,7 @@ def open_tokens(
     name: str | None,
     split: str,
     data_dir: str | None,
-    feature: str | Template,
+    feature: str | RecordText,
     tokenizer: Tokenizer,
     start: tuple[int, ...] = (),
     end: tuple[int, ...] = (),
@@ -78,14 +78,14 @@ def open_tokens(
     """The tokens of a data set's text, from the cache; builds it if it is missing or damaged.
 
     Args:
-      feature: the text feature, or a template over several features.
+      feature: the text feature, or what makes a text of several features, such as a `Template`.
       start, end: special tokens before and after each document that has text.
 
     Raises:
       UserError: the data is missing, or has no text.
     """
-    text: TextOf = feature if isinstance(feature, Template) else operator.itemgetter(feature)
-    written, names = (feature.feature, feature.names) if isinstance(feature, Template) else (feature, (feature,))
+    text: TextOf = operator.itemgetter(feature) if isinstance(feature, str) else feature
+    written, names = (feature, (feature,)) if isinstance(feature, str) else (feature.feature, feature.names)
     records = Records(name, split, data_dir, names)
     made_from = {
         "layout": LAYOUT,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from txjax import tree
 from txjax.data.loading import disk_cache
 from txjax.data.tfds import records
+from txjax.data.tfds.text_sequences import TextSequence, text_sequences
 from txjax.data.tokenizers.library_tokenizer import Library
 from txjax.data.tokenizers.tokenizer import as_string
 from txjax.data.tokenizers.vocabulary_training import LONGEST_WORD, has_long_word
@@ -34,7 +35,10 @@ def open_trained(settings: "Trained") -> Library:
       UserError: settings, a data set or texts that no such tokenizer can be trained on.
     """
     settings.check()
-    source = records.Records(settings.name, settings.split, settings.data_dir, settings.features)
+    where = settings.name, settings.split, settings.data_dir
+    sequences = text_sequences(records.check(*where))
+    names = [sequences[name].feature if name in sequences else name for name in settings.features]
+    source = records.Records(*where, names)
     made_from = {
         "layout": LAYOUT,
         "data": source.name,
@@ -46,20 +50,19 @@ def open_trained(settings: "Trained") -> Library:
         "specials": list(settings.specials),
     }
     folder = disk_cache.get_or_build(
-        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda path: path
+        "tokenizers", made_from, lambda aside: _train(aside, settings, source, sequences), lambda path: path
     )
     import tokenizers
 
     return Library(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
 
 
-def _text(value: Any) -> str:
-    """A text; of a sequence of words, with spaces between them."""
-    return " ".join(map(as_string, value)) if isinstance(value, list) else as_string(value)
-
-
-def _train(folder: Path, settings: "Trained", source: records.Records) -> None:
+def _train(folder: Path, settings: "Trained", source: records.Records, sequences: dict[str, TextSequence]) -> None:
     long: set[int] = set()
+
+    def text_of(record: dict[str, Any], name: str) -> str:
+        """The text of a feature; of a sequence, with spaces between the texts."""
+        return " ".join(map(as_string, sequences[name].texts(record) if name in sequences else [record[name]]))
 
     def texts() -> Iterator[list[str]]:
         with disk_cache.progress(
@@ -67,7 +70,7 @@ def _train(folder: Path, settings: "Trained", source: records.Records) -> None:
         ) as bar:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
-                batch = [[_text(record[feature]) for feature in settings.features] for record in read]
+                batch = [[text_of(record, name) for name in settings.features] for record in read]
                 long.update(start + i for i, texts in enumerate(batch) if any(map(has_long_word, texts)))
                 yield [text for texts in batch for text in texts]
                 bar(len(read))

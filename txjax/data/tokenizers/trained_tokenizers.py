@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from txjax.data.loading import disk_cache
 from txjax.data.tfds import records
+from txjax.data.tfds.text_sequences import text_sequences
 from txjax.data.tokenizers.library_tokenizer import Library, LibraryTokenizer
 from txjax.data.tokenizers.tokenizer import special_index
 from txjax.data.tokenizers.tokenizer_cache import open_trained
@@ -176,7 +177,7 @@ class Trained(LibraryTokenizer):
       size: the number of ids, including the specials.
       name, split, data_dir: the data set that it is trained on. They have no default from the data that it tokenizes,
         so that an evaluation doesn't train another tokenizer.
-      features: the features of that set, texts or sequences of words.
+      features: the features of that set, texts or sequences of words or texts, such as `captions/text`.
       specials: names of the tokens with the ids 0, 1, ...; encoding never gives them.
     """
 
@@ -199,8 +200,10 @@ class Trained(LibraryTokenizer):
             raise UserError("data.tokenizer.size", f"at least {least}, for the alphabet and the specials", self.size)
         try:
             features = records.check(self.name, self.split, self.data_dir)
+            texts = {name: feature for name, feature in features.items() if type(feature).__name__ == "Text"}
+            sequences = {name: features[texts.feature] for name, texts in text_sequences(features).items()}
             for feature in self.features:
-                records.check_feature("data.features", feature, features, ("Text", "Sequence"))
+                records.check_feature("data.features", feature, texts | sequences, ("Text", "Sequence"))
         except UserError as error:
             raise error.with_path("data.tokenizer", "data") from None
 

@@ -25,6 +25,7 @@ from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
 from txjax.io.files import replace_text
 from txjax.io.kept_files import files_beside_weights
+from txjax.models.multimodal.two_towers.two_towers import TwoTowers
 from txjax.objectives import MaskedPatch, SpanCorruption
 from txjax.types import UserError
 
@@ -45,6 +46,8 @@ def describe_run(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, 
     if getattr(model, "image_size", None) == () and "image" in spec:
         model = model.clone(image_size=spec["image"].shape[:2])
     facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data, size_of(model, "head.classes"))}
+    if isinstance(model, TwoTowers):
+        facts["text_config"] = {**_frame_entries(tokenizer_of(experiment)), **kept.get("text_config", {})}
     match experiment.objective, data:
         case MaskedPatch(rate=rate, target=target), _:
             facts |= {"mask_ratio": rate, "norm_pix_loss": target == "normalised"}
@@ -122,6 +125,19 @@ def _token_entries(experiment: Experiment, there: Mapping[str, Any]) -> dict[str
     ids = {"bos_token_id": roles.bos, "eos_token_id": _one_or_all(roles.eos), "pad_token_id": roles.pad}
     missing = {key: number for key, number in ids.items() if number is not None and there.get(key) is None}
     return missing | _end_entries({**missing, **there}, _end(experiment.data))
+
+
+def _frame_entries(tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """The tokens around a text and behind it, of a tower that reads texts at the token that ends them."""
+    if tokenizer is None:
+        return {}
+    try:
+        before, after = tokenizer.frame(1).marks
+        ids = {"bos_token_id": before, "eos_token_id": after[::-1], "pad_token_id": (tokenizer.roles().pad,)}
+    except UserError as error:
+        log.warning("config.json has no token that ends texts, so transformers takes the largest one: %s", error)
+        return {}
+    return {key: numbers[0] for key, numbers in ids.items() if numbers and numbers[0] is not None}
 
 
 def _end(data: Any) -> int | None:

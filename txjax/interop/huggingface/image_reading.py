@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def image_fields(folder: Path) -> dict[str, Any]:
     Raises:
       UserError: there is no preprocessor_config.json, or images are read in a way that txjax has not.
     """
-    channels = Options(read_json(folder / CONFIG)).size("num_channels", 3)
+    config = Options(read_json(folder / CONFIG))
+    channels = config.size("num_channels", config.part("vision_config").size("num_channels", 3))
     if not (folder / PREPROCESSOR).exists():
         raise UserError("--from", f"a folder with {PREPROCESSOR}, which says how images are read", "none")
     options = Options(read_json(folder / PREPROCESSOR), PREPROCESSOR)
@@ -57,7 +59,7 @@ def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
     """The transforms that bring an image to the model's size, and its side in pixels."""
     values = options.values
     size = values.get("size", 224)
-    edge = size.get("shortest_edge") if isinstance(size, dict) else None
+    edge = size.get("shortest_edge") if isinstance(size, dict) else size if _is_clip(values) else None
     share = values.get("crop_pct")
     side = edge if edge is not None else _side(options, "size", size)
     if type(side) is not int or side < 1:
@@ -76,6 +78,11 @@ def _resizing(options: Options) -> tuple[tuple[Transform, ...], int]:
     if edge is not None:
         raise options.refuse("size", "a square, or a shortest_edge with do_center_crop or crop_pct", size)
     return resizes, side
+
+
+def _is_clip(values: Mapping[str, Any]) -> bool:
+    """Whether a file is of CLIP's processor, for which a size that is one number is the shorter side's."""
+    return any(str(values.get(key)).startswith("CLIP") for key in ("image_processor_type", "feature_extractor_type"))
 
 
 def _side(options: Options, key: str, size: Any) -> int:

@@ -28,6 +28,7 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # of a model, with its owner but 
 _ACTIVATIONS = {
     "gelu": ("gelu", "gelu_python"),
     "gelu_tanh": ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"),
+    "quick_gelu": ("quick_gelu",),
     "relu": ("relu",),
     "relu_squared": ("relu2",),
     "silu": ("silu", "swish"),

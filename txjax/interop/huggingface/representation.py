@@ -73,11 +73,23 @@ def describe(
         extra = {key: extra[key] for key in OF_ANY_FAMILY if key in extra}
     if len(extra.get("id2label", ())) == len(entries.get("id2label", ())):
         entries = {key: value for key, value in entries.items() if key not in ("id2label", "label2id")}
-    config = {**family.unless_given, **extra, **entries, "model_type": family.model_type, "dtype": "float32"}
+    entries |= {"model_type": family.model_type, "dtype": "float32"}
+    config = merged(merged(family.unless_given, extra), entries)
     config.pop("torch_dtype", None)
     like = family.model(Options(config), tensors_of(family, model, flat))
     compare(model, like, family)
     return config, like
+
+
+def merged(values: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of config.json with new ones, key by key also in the objects of a model's parts, `text_config`."""
+
+    def value(key: str) -> Any:
+        parts = [entries[key] for entries in (values, new) if key in entries]
+        in_parts = key.endswith("_config") and all(isinstance(part, Mapping) for part in parts)
+        return merged(*parts) if in_parts and len(parts) == 2 else parts[-1]
+
+    return {key: value(key) for key in {**values, **new}}
 
 
 def _has(family: Family, model: Any, flat: rules.Flat) -> bool:
@@ -136,9 +148,11 @@ def _resolved_fields(model: Any) -> Any:
 
 
 def _sizes(model: Any) -> list[tuple[int, int]]:
-    """Width and heads of the stages, or of the stacks if they differ; of other models, the model's."""
+    """Width and heads of the stages, or of the stacks if they differ; of other models, the model's if it has layers."""
     if isinstance(model, Hierarchical):
         return [(stage.width, stage.heads) for stage in model.stages]
+    if not hasattr(model, "heads"):
+        return []
     heads = dict.fromkeys([model.heads, getattr(model, "encoder_heads", None) or model.heads])
     return [(model.width, count) for count in heads]
 

@@ -22,6 +22,7 @@ from txjax.models.audio.speech_transformer.speech_transformer import SpeechTrans
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
+from txjax.nn import Pooled, Projected
 from txjax.objectives import Classification, MaskedToken, NextToken, Objective
 from txjax.tree import read_json
 from txjax.types import UserError
@@ -40,13 +41,18 @@ def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
       UserError: a model of texts without a tokenizer, with one of too many tokens, or without the special tokens that
         it needs; a classifier without a preprocessor_config.json, or with one that txjax can't follow.
     """
-    if isinstance(model, Decoder | Bert | EncoderDecoder):
+    if isinstance(model, Decoder | Bert | EncoderDecoder) and not _is_text_tower(model):
         return _of_texts(model, folder, kept)
     if hasattr(model, "front_end") or isinstance(model, SpeechTransformer):
         return audio_experiment(model, folder, kept)
     if "image" in inspect.signature(model.__call__).parameters and size_of(model, "head.classes") is not None:
         return _of_images(model, folder)
     return None
+
+
+def _is_text_tower(model: Any) -> bool:
+    """Whether it is a decoder that gives one vector a text, which no text alone trains."""
+    return isinstance(model, Decoder) and isinstance(model.head, Pooled | Projected)
 
 
 def _of_images(model: Any, folder: Path) -> Experiment:

@@ -9,6 +9,7 @@ import jax
 from jaxtyping import Array, Float
 
 from txjax.nn.layers.linear import Linear
+from txjax.nn.layers.mlp import MLP
 from txjax.nn.layers.norms import LayerNorm, Norm
 from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid
@@ -62,6 +63,8 @@ class HeadContext:
       activation: one of `nn.ACTIVATIONS`.
       dropout: of the input of a classifier.
       train: whether dropout is active.
+      heads: of the attention in the model's layers. If None, they have none, or not all the same number.
+      mlp: the template of the MLPs in the model's layers. If None, it has no layers.
     """
 
     module: nn.Module
@@ -70,6 +73,8 @@ class HeadContext:
     activation: str = "gelu"
     dropout: float = 0.0
     train: bool = False
+    heads: int | None = None
+    mlp: MLP | None = None
 
     def linear(self, name: str, size: int, axis: str, use_bias: bool = True) -> Linear:
         """A dense layer from the width to `size` outputs, whose logical name is `axis`."""

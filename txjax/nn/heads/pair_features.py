@@ -16,8 +16,8 @@ class PairFeatures:
     """What a model of two towers returns (Radford et al. 2021, figure 3).
 
     Attributes:
-      image: float32 [B E], of unit length.
-      text: float32 [B E], of unit length.
+      image: float32 [B E], of unit length. If None, the model read no images.
+      text: float32 [B E], of unit length. If None, the model read no texts.
       scale: float32 [B], the factor of cosines, the same for all; positive.
       bias: float32 [B], what is added to the scaled cosines, the same for all.
     """

@@ -1,4 +1,4 @@
-"""The towers that are not models of their own: CLIP's of images, SigLIP's of texts."""
+"""The towers that other families don't have: CLIP's and SigLIP's of images, SigLIP's of texts."""
 
 import dataclasses
 from typing import Any
@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.prefix_tokens import ClassToken
 from txjax.nn import (
     MLP,
     Embed,
@@ -22,6 +23,7 @@ from txjax.nn import (
     Normal,
     Positions,
     StackInputs,
+    patchify,
 )
 from txjax.types import PyTree, config_field
 
@@ -49,6 +51,24 @@ class CLIPImageTower(ViT, kw_only=True):
         return x
 
 
+class SigLIPImageTower(ViT, kw_only=True):
+    """SigLIP's ViT (Zhai et al. 2023, 4.1; Alabdulmohsin et al. 2023): no class token, so `ProbePool()` reads patches.
+
+    Pixels behind the last whole patch of a row or of a column are in none: of 384 x 384 pixels, patches of 14 x 14
+    read 378 x 378.
+
+    Parameters: those of `ViT`.
+    """
+
+    class_token: ClassToken | None = None
+    mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="gelu_tanh"))
+
+    @nn.nowrap
+    def cut(self, image: Float[Array, "B H W C"]) -> Float[Array, "B N pixels"]:
+        height, width = (side // self.patch * self.patch for side in image.shape[1:3])
+        return patchify(image[:, :height, :width], self.patch)
+
+
 class FixedLengthText(Transformer, kw_only=True):
     """SigLIP's encoder of texts (Zhai et al. 2023): every token reads all others, also what is padding.
 
@@ -64,6 +84,7 @@ class FixedLengthText(Transformer, kw_only=True):
 
     vocab: int = config_field(at_least=1)
     positions: Positions = dataclasses.field(default_factory=Learned)
+    mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="gelu_tanh"))
     initial: Init = dataclasses.field(default_factory=Normal)
     head: Head | None = None
 

@@ -21,7 +21,7 @@ class TwoTowers(Model, kw_only=True):
       vision: reads images; its head gives one vector an image.
       text: reads texts; its head gives one vector a text, of the same size.
       scale: the factor of cosines at the start, of which the logarithm is learned.
-      largest_scale: what the factor is kept at, or below. If None, it is not bounded.
+      largest_scale: what the factor is kept at, or below, in training. If None, it is not bounded.
       bias: what is added to the scaled cosines at the start. If None, nothing is.
     """
 
@@ -34,12 +34,12 @@ class TwoTowers(Model, kw_only=True):
     @nn.compact
     def __call__(
         self,
-        image: Float[Array, "B H W C"],
-        tokens: Int[Array, "B L"],
+        image: Float[Array, "B H W C"] | None = None,
+        tokens: Int[Array, "B L"] | None = None,
         segments: Int[Array, "B L"] | None = None,
         train: bool = False,
     ) -> PairFeatures:
-        """The features of both.
+        """The features of both, or of images or texts alone, which one tower reads.
 
         Args:
           segments: 0 is padding. If None, no token is padding.
@@ -47,19 +47,23 @@ class TwoTowers(Model, kw_only=True):
         Raises:
           UserError: the towers' features differ in size, or are not one vector an example.
         """
-        from_image = self.vision(image, train=train)
-        from_text = self.text(tokens, segments, train=train)
+        from_image = None if image is None else self.vision(image, train=train)
+        from_text = None if tokens is None else self.text(tokens, segments, train=train)
         check_towers(from_image, from_text)
         log_scale = parameter(self, "logit_scale", nn.initializers.constant(math.log(self.scale)), (), ())
+        if train and self.largest_scale is not None:
+            log_scale = jnp.minimum(log_scale, math.log(self.largest_scale))
         scale = jnp.exp(log_scale)
-        if self.largest_scale is not None:
-            scale = jnp.minimum(scale, self.largest_scale)
         bias = jnp.float32(0)
         if self.bias is not None:
             bias = parameter(self, "logit_bias", nn.initializers.constant(self.bias), (), ())
-        rows = (len(image),)
-        features = unit_length(from_image), unit_length(from_text)
-        return PairFeatures(*features, jnp.broadcast_to(scale, rows), jnp.broadcast_to(bias, rows))
+        rows = next(x.shape[:1] for x in (from_image, from_text) if x is not None)
+        return PairFeatures(
+            None if from_image is None else unit_length(from_image),
+            None if from_text is None else unit_length(from_text),
+            jnp.broadcast_to(scale, rows),
+            jnp.broadcast_to(bias, rows),
+        )
 
     @nn.nowrap
     def inputs(self, batch: Batch) -> dict[str, Any]:
@@ -67,12 +71,13 @@ class TwoTowers(Model, kw_only=True):
 
 
 def check_towers(from_image: Any, from_text: Any) -> None:
-    """Raises UserError unless both are one vector an example, of one size."""
+    """Raises UserError unless both are one vector an example, of one size. What is None is not there."""
     for field, features in (("config.model.vision.head", from_image), ("config.model.text.head", from_text)):
-        if getattr(features, "ndim", 0) != 2:
-            raise UserError(
-                field, "a head that gives one vector an example, such as Projected", type(features).__name__
-            )
+        if features is not None and getattr(features, "ndim", 0) != 2:
+            expected = "a head that gives one vector an example, such as Projected"
+            raise UserError(field, expected, type(features).__name__)
+    if from_image is None or from_text is None:
+        return
     if from_image.shape[1] != from_text.shape[1]:
         got = f"{from_image.shape[1]} and {from_text.shape[1]}"
         raise UserError("config.model.text.head", "features of the size of the image tower's", got)
