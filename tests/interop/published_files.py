@@ -232,6 +232,7 @@ CHECKPOINTS = {
     "a CLIP's tower of texts": Published(
         "clip-text", {r"^": "text_model."}, extra={"text_model.embeddings.position_ids": (1, 11)}
     ),
+    "llava-hf/llava-1.5-7b-hf": Published("llava", {r"^vision_tower\.": "vision_tower.vision_model."}),
     "google/siglip-base-patch16-224": Published("siglip"),
     "a SigLIP's tower of images": Published("siglip-vision", {r"^": "vision_model."}),
     "a SigLIP's tower of texts": Published("siglip-text", {r"^": "text_model."}),

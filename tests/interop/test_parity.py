@@ -219,6 +219,27 @@ def captions(*ends: int, length: int = 9) -> dict[str, np.ndarray]:
     return {"input_ids": tokens, "attention_mask": (positions <= last).astype(np.int64)}
 
 
+def llava(**options: Any) -> Any:
+    """Towers of four layers, whose images have four patches."""
+    vision = clip_vision(num_hidden_layers=4, image_size=14).to_dict()
+    text = llama(num_key_value_heads=2).to_dict()
+    return transformers.LlavaConfig(
+        **({"vision_config": vision, "text_config": text, "image_token_index": 5} | options)
+    )
+
+
+def pictured(config: Any, *texts: str) -> dict[str, np.ndarray]:
+    """Texts of other tokens (`t`), images (`i`) and, before them, padding (`_`); the images of all in one array."""
+    sizes = {"i": 4, "t": 1, "_": 1}
+    kinds = [np.repeat(list(text), [sizes[kind] for kind in text]) for text in texts]
+    tokens = np.random.default_rng(1).integers(6, V, (len(texts), len(kinds[0])))
+    places = np.stack(kinds)
+    pixels = image(config.vision_config, "".join(texts).count("i"))
+    padding = {"attention_mask": (places != "_").astype(np.int64)}
+    positions = {"position_ids": np.maximum(np.cumsum(places != "_", 1) - 1, 0)}
+    return {"input_ids": np.where(places == "i", 5, tokens), "pixel_values": pixels, **padding, **positions}
+
+
 def sam(depth: int = 4, image: int = 80, **vision: Any) -> Any:
     """An encoder of windows that do not divide the grid; all sizes differ."""
     sizes = {"hidden_size": 24, "num_hidden_layers": depth, "num_attention_heads": 3, "mlp_dim": 31}
@@ -733,6 +754,20 @@ CASES = {
         detr(encoder_layers=2, position_embedding_type="learned", activation_function="gelu"),
         {"pixel_values": scenes(detr())["pixel_values"]},
         ("logits", "pred_boxes"),
+    ),
+    "llava": Case("LlavaForConditionalGeneration", llava(), pictured(llava(), "titttttt", "____ttit"), ("logits",)),
+    # Two images in the first text, none in the second; features of two layers.
+    "llava-several-images": Case(
+        "LlavaForConditionalGeneration",
+        llava(vision_feature_layer=[-2, 1], projector_hidden_act="gelu_pytorch_tanh", tie_word_embeddings=True),
+        pictured(llava(), "titit", "ttttttttttt", "__titttt"),
+        ("logits",),
+    ),
+    "llava-without-images": Case(
+        "LlavaForConditionalGeneration",
+        llava(vision_feature_layer=4, multimodal_projector_bias=False),
+        {"input_ids": ids(2, 7)},
+        ("logits",),
     ),
     "clip": Case("CLIPModel", clip({}, {}), {"pixel_values": image(clip_vision()), **captions(8, 5)}, PAIRED),
     "clip-other": Case(

@@ -11,6 +11,7 @@ from txjax.models.model import Model
 from txjax.models.multimodal.llava.projectors import MLPProjector, Projector
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Embed, Encoded
+from txjax.tree import config_fields
 from txjax.types import UserError, config_field
 
 
@@ -32,6 +33,11 @@ class LLaVA(Decoder, kw_only=True):
     vision: Model = config_field()
     projector: Projector = dataclasses.field(default_factory=MLPProjector)
     image_token: int = config_field(at_least=0)
+
+    @classmethod
+    def of(cls, decoder: Decoder, **fields: Any) -> "LLaVA":
+        """The language model `decoder` with the other fields."""
+        return cls(**{field.name: getattr(decoder, field.name) for field in config_fields(decoder)}, **fields)
 
     @nn.compact
     def __call__(

@@ -30,12 +30,14 @@ class MLPProjector(Projector):
 
     Attributes:
       activation: between them.
+      use_bias: whether both have a bias.
     """
 
     activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, x: Float[Array, "B N E"], width: int, kernel_init: KernelInit) -> Float[Array, "B N D"]:
-        hidden = Linear((width,), ("mlp",), ("width",), kernel_init=kernel_init, name="hidden")(x)
+        hidden = Linear((width,), ("mlp",), ("width",), self.use_bias, kernel_init=kernel_init, name="hidden")(x)
         activated = ACTIVATIONS[self.activation](hidden)
-        return Linear((width,), ("embed",), ("mlp",), kernel_init=kernel_init, name="out")(activated)
+        return Linear((width,), ("embed",), ("mlp",), self.use_bias, kernel_init=kernel_init, name="out")(activated)

@@ -86,6 +86,13 @@ class Tower(Family):
             *linear(f"{layer}.mlp.fc2", f"{ours}/mlp/down"),
         ]
 
+    def inner_tensors(self, model: Any, prefix: str, at: str) -> list[Rule]:
+        """The rules of the tower inside a model that has its arrays below `at`, with this prefix of their names."""
+        return [
+            rule._replace(param_paths=tuple(f"{at}{path}" for path in rule.param_paths))
+            for rule in self.tensors(model, prefix)
+        ]
+
     def rules(self, model: Any) -> list[Rule]:
         return self.tensors(model, "")
 
@@ -200,8 +207,7 @@ class Pair(Family):
         numbers = ("logit_scale",) if model.bias is None else ("logit_scale", "logit_bias")
         entries = [Rule(name, (name,), whole=self.scalar) for name in numbers]
         for name, tower in self.towers.items():
-            for rule in tower.tensors(getattr(model, name), tower.prefix):
-                entries.append(rule._replace(param_paths=tuple(f"{name}/{path}" for path in rule.param_paths)))
+            entries += tower.inner_tensors(getattr(model, name), tower.prefix, f"{name}/")
         return entries
 
     def example(self, model: TwoTowers, options: Options) -> dict[str, jax.ShapeDtypeStruct]:

@@ -31,7 +31,8 @@ from txjax.types import PyTree, config_field
 class CLIPImageTower(ViT, kw_only=True):
     """CLIP's ViT (Radford et al. 2021, 3.2.1): a norm before the layers, patches without bias.
 
-    What leaves the layers is not normalised: `NormedPool(FirstToken())` of a head has that norm, `norm_final`.
+    What leaves the layers is not normalised: `NormedPool(FirstToken())` of a head has that norm, `norm_final`. Without
+    a head no output depends on it, and it is there, so that such a tower has the parameters of one that pools.
 
     Parameters: those of `ViT`, and `norm_stem`.
     """
@@ -48,6 +49,8 @@ class CLIPImageTower(ViT, kw_only=True):
 
     @nn.nowrap
     def end(self, x: PyTree, train: bool) -> Float[Array, "B L D"]:
+        if self.head is None and self.is_initializing():
+            self.norm.clone(parent=self, name="norm_final").normalise(x[..., : self.width], train)
         return x
 
 
