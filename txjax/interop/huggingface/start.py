@@ -15,10 +15,12 @@ from txjax.data.loading.limits import size_of
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.audio_experiments import audio_experiment
+from txjax.interop.huggingface.conversation_experiments import conversation_experiment
 from txjax.interop.huggingface.folder_tokenizer import folder_tokenizer
 from txjax.interop.huggingface.image_reading import image_fields
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
+from txjax.models.multimodal.llava.llava import LLaVA
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
@@ -31,7 +33,8 @@ _LENGTH = 256
 
 
 def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
-    """An experiment with the model: of texts, of audio, or a classifier of images; None for another one.
+    """An experiment with the model: of conversations about images, of texts, of audio, or a classifier of images; None
+    for another one.
 
     Args:
       folder: with the files beside the weights.
@@ -39,8 +42,10 @@ def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
 
     Raises:
       UserError: a model of texts without a tokenizer, with one of too many tokens, or without the special tokens that
-        it needs; a classifier without a preprocessor_config.json, or with one that txjax can't follow.
+        it needs; a model of images without a preprocessor_config.json, or with one that txjax can't follow.
     """
+    if isinstance(model, LLaVA):
+        return conversation_experiment(model, folder, kept)
     if isinstance(model, Decoder | Bert | EncoderDecoder) and not _is_text_tower(model):
         return _of_texts(model, folder, kept)
     if hasattr(model, "front_end") or isinstance(model, SpeechTransformer):
