@@ -65,10 +65,8 @@ def test_greedy_answers_are_those_of_the_reference(tmp_path: Path) -> None:
     want = np.pad(want, ((0, 0), (0, NEW - want.shape[1])), constant_values=END)
 
     positions = np.maximum(np.cumsum(mask, 1) - 1, 0)
-    inputs = {
-        name: jnp.asarray(x, jnp.int32) for name, x in dict(tokens=tokens, segments=mask, positions=positions).items()
-    }
-    inputs["images"] = jnp.asarray(images)
+    texts = {"tokens": tokens, "segments": mask, "positions": positions}
+    inputs = {name: jnp.asarray(x, jnp.int32) for name, x in texts.items()} | {"images": jnp.asarray(images)}
     search = Sampling(temperature=0, end=(END,))
     answers = jax.jit(lambda v, given: search(Cached(ours), v, given, NEW, jax.random.key(0)))(weights, inputs)
     np.testing.assert_array_equal(answers, want)

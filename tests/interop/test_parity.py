@@ -231,13 +231,13 @@ def llava(**options: Any) -> Any:
 def pictured(config: Any, *texts: str) -> dict[str, np.ndarray]:
     """Texts of other tokens (`t`), images (`i`) and, before them, padding (`_`); the images of all in one array."""
     sizes = {"i": 4, "t": 1, "_": 1}
-    kinds = [np.repeat(list(text), [sizes[kind] for kind in text]) for text in texts]
-    tokens = np.random.default_rng(1).integers(6, V, (len(texts), len(kinds[0])))
-    places = np.stack(kinds)
+    rows = [np.repeat(list(text), [sizes[kind] for kind in text]) for text in texts]
+    tokens = np.random.default_rng(1).integers(6, V, (len(texts), len(rows[0])))
+    letters = np.stack(rows)
     pixels = image(config.vision_config, "".join(texts).count("i"))
-    padding = {"attention_mask": (places != "_").astype(np.int64)}
-    positions = {"position_ids": np.maximum(np.cumsum(places != "_", 1) - 1, 0)}
-    return {"input_ids": np.where(places == "i", 5, tokens), "pixel_values": pixels, **padding, **positions}
+    padding = {"attention_mask": (letters != "_").astype(np.int64)}
+    positions = {"position_ids": np.maximum(np.cumsum(letters != "_", 1) - 1, 0)}
+    return {"input_ids": np.where(letters == "i", 5, tokens), "pixel_values": pixels, **padding, **positions}
 
 
 def sam(depth: int = 4, image: int = 80, **vision: Any) -> Any:
