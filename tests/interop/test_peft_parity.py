@@ -66,6 +66,14 @@ def vit() -> Any:
     return transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, **sizes))
 
 
+def llava() -> Any:
+    layers = {"num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 23}
+    vision = {"model_type": "clip_vision_model", "hidden_size": 16, "image_size": 14, "patch_size": 7} | layers
+    text = SIZES | {"model_type": "llama", "num_attention_heads": 4}
+    config = transformers.LlavaConfig(vision_config=vision, text_config=text, image_token_index=V - 1)
+    return transformers.LlavaForConditionalGeneration(config)
+
+
 def lora(task: str | None, *modules: str, **more: Any) -> Any:
     return peft.LoraConfig(r=3, lora_alpha=5, target_modules=[*modules], task_type=task, **more)
 
@@ -95,6 +103,7 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
         llama(),
         lora("CAUSAL_LM", "q_proj", modules_to_save=["lm_head", "post_attention_layernorm"]),
     ),
+    "llava-lora": lambda: (llava(), lora("CAUSAL_LM", "q_proj", "v_proj", "linear_2")),
     "bert-lora": lambda: (bert(), lora("SEQ_CLS", "query", "value")),
     "bert-module": lambda: (bert(), lora("SEQ_CLS", "query", modules_to_save=["pooler.dense"])),
     "bert-bare": lambda: (

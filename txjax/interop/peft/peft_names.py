@@ -25,8 +25,14 @@ _WINDOWS = {
     "output.dense": "mlp.fc2",
 }
 _OBJECTS = {"backbone.conv_encoder": "backbone", "out_proj": "o_proj", "}.fc1": "}.mlp.fc1", "}.fc2": "}.mlp.fc2"}
+_TEXTS_WITH_IMAGES = {
+    "language_model.model.": "model.language_model.",
+    "language_model.lm_head": "lm_head",
+    "vision_tower.": "model.vision_tower.",
+    "multi_modal_projector.": "model.multi_modal_projector.",
+}
 # What transformers 5 renames after it has read a file, in turn; transformers 4 has the files' names.
-_RENAMED = {"vit": _IMAGES, "vit_mae": _IMAGES, "swin": _WINDOWS, "detr": _OBJECTS}
+_RENAMED = {"vit": _IMAGES, "vit_mae": _IMAGES, "swin": _WINDOWS, "detr": _OBJECTS, "llava": _TEXTS_WITH_IMAGES}
 
 
 def name_modules(rules: Iterable[Rule], model_type: str) -> list[Rule]:
