@@ -23,6 +23,7 @@ from txjax.nn import Learned, MeanTokens, Projected
 from txjax.objectives import SigmoidContrastive, SoftmaxContrastive
 from txjax.optim import AdamW, Cosine
 
+VARIANTS = ("softmax", "sigmoid")
 LENGTH = 24
 LOSSES = {
     "softmax": (SoftmaxContrastive(), {}),
