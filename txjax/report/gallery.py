@@ -77,8 +77,8 @@ def inspections(runs: Sequence[Run], folder: Path) -> list[InspectionCard]:
 
 
 def _example(file: Path) -> Picture:
-    sound = file.with_suffix(".wav")
-    return Picture(file.stem, "", "", file.read_bytes(), sound.read_bytes() if sound.exists() else None)
+    recording = file.with_suffix(".wav")
+    return Picture(file.stem, "", "", file.read_bytes(), recording.read_bytes() if recording.exists() else None)
 
 
 def _cards(runs: Sequence[Run], kind: str, read: Callable[[Path], bytes | str]) -> list[Card]:
