@@ -9,8 +9,8 @@ images; `kinds` are the folders that the images are in, by their names alone.
 
 By chance R@10 of 98 is 0.10; the captions of the five nearest training images by pixels have 0.265.
 
-Cost: about 8 minutes on one CPU core.
-Score: eval/pairs/text_to_image_r10 0.347, eval/pairs/image_to_text_r10 0.347 of 98 held-out pairs.
+Cost: 13 minutes on a CPU core that had other work, too.
+Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe on `kinds` 53%).
 """
 
 from txjax.data import CaptionedImages, Flip, Images, PadCrop, Trained, WordPiece
@@ -25,6 +25,7 @@ from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("softmax", "sigmoid")
 LENGTH = 24
+STEPS = 600  # 1,500 gave no more
 LOSSES = {
     "softmax": (SoftmaxContrastive(), {}),
     "sigmoid": (SigmoidContrastive(), {"scale": 10.0, "largest_scale": None, "bias": -10.0}),
@@ -67,13 +68,15 @@ def get_config(loss: str = "softmax") -> Experiment:
             transforms=(PadCrop(8), Flip()),
         ),
         evals={
-            "valid": ImageTextRetrieval(data=CaptionedImages(split="validation", captions="every"), every_steps=500),
-            "pairs": ImageTextRetrieval(data=CaptionedImages(split="test", captions="every"), every_steps=500),
-            "kinds": ZeroShot(data=kinds, prompts=("{}", "A picture of {}."), every_steps=500),
-            "probe": LinearProbe(data=kinds, every_steps=1500),
+            "valid": ImageTextRetrieval(
+                data=CaptionedImages(split="validation", captions="every"), every_steps=STEPS // 3
+            ),
+            "pairs": ImageTextRetrieval(data=CaptionedImages(split="test", captions="every"), every_steps=STEPS // 3),
+            "kinds": ZeroShot(data=kinds, prompts=("{}", "A picture of {}."), every_steps=STEPS // 3),
+            "probe": LinearProbe(data=kinds, every_steps=STEPS),
         },
         optimizer=AdamW(peak_lr=5e-4, b2=0.98, weight_decay=0.2, schedule=Cosine(warmup_steps=100, final=0.0)),
-        num_steps=1500,
+        num_steps=STEPS,
         batch_size=64,
         log_every_steps=50,
     )
