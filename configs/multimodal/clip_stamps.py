@@ -10,7 +10,7 @@ images; `kinds` are the folders that the images are in, by their names alone.
 By chance R@10 of 98 is 0.10; the captions of the five nearest training images by pixels have 0.265.
 
 Cost: 13 minutes on a CPU core that had other work, too.
-Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe on `kinds` 53%).
+Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe 53%).
 """
 
 from txjax.data import CaptionedImages, Flip, Images, PadCrop, Trained, WordPiece
