@@ -58,7 +58,7 @@ SMALL = {
     "decoder_heads": 2,
     "dropout": 0.0,
 }
-INSIDE = ("generator", "discriminator", "encoder", "backbone")
+INSIDE = ("generator", "discriminator", "encoder", "backbone", "vision", "text")
 SMALL_TEACHER = {"width": 16, "depth": 3, "heads": 4}
 B = 8
 B_NORMED = 32  # two microbatches of the configs' groups of batch normalization

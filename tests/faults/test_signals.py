@@ -11,7 +11,6 @@ from helpers import runs
 # The config file also wraps one function of txjax, which sends the signal before its n-th call.
 HIT = """
 import os, signal, threading, time
-import jax
 
 moment, number, after = os.environ.get("HIT", "nothing:0:0").split(":")
 
@@ -28,16 +27,13 @@ def before(owner, name, call=hit):
     setattr(owner, name, wrapped)
 
 def stepping(call):
-    import txjax.train.trainer as trainer
-    make = trainer.jit_step
-    def jit_step(*args):
-        step = make(*args)
-        class Owner: call = staticmethod(step)
+    import txjax.train.prepare as prepare
+    make = prepare.trace_step
+    def trace_step(*args):
+        class Owner: call = staticmethod(make(*args))
         before(Owner, "call", call)
-        def traced_or_called(state, batch):  # before the run begins it is traced
-            return (step if isinstance(state.step, jax.core.Tracer) else Owner.call)(state, batch)
-        return traced_or_called
-    trainer.jit_step = jit_step
+        return Owner.call
+    prepare.trace_step = trace_step
 
 if moment == "loading":
     hit()
@@ -54,7 +50,8 @@ elif moment == "stuck":
     import txjax.train.run_eval as run_eval
     def wait():
         os.write(2, b"it is stuck\\n")
-        time.sleep(600)
+        while True:  # one long sleep would not notice a signal that comes just before it
+            time.sleep(0.1)
     before(run_eval.Evaluations, "__call__", wait)
 elif moment == "saving":
     import txjax.checkpoint as checkpoint

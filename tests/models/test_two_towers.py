@@ -10,6 +10,7 @@ import pytest
 
 from txjax.models import Stage
 from txjax.models.multimodal.two_towers import CLIPImageTower, FixedLengthText, ProbePool, SigLIPImageTower, TwoTowers
+from txjax.models.multimodal.two_towers.two_towers import keep_at_most
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.res_net import ResNet
 from txjax.nn import Encoded, FirstToken, LastToken, NoPositions, NormedPool, Pooled, Projected
@@ -94,6 +95,14 @@ def test_the_scale_is_bounded_in_training(train: bool, largest: float | None, sc
     features = output(model, weights, IMAGE, TOKENS, train=train)
     np.testing.assert_allclose(features.scale, [scale] * 2, rtol=1e-5)
     np.testing.assert_array_equal(features.bias, [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("x", "slope", "expected"), [(1.0, 3.0, 3.0), (3.0, 3.0, 3.0), (3.0, -3.0, 0.0), (1.0, -3.0, -3.0)]
+)
+def test_a_bounded_scale_can_become_smaller(x: float, slope: float, expected: float) -> None:
+    """Above the bound 2 only a loss that grows with the scale has a gradient."""
+    assert jax.grad(lambda x: slope * keep_at_most(x, 2.0))(x) == expected
 
 
 def test_logits_are_scaled_cosines_and_a_bias() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.models.cards import CLASSES, EXAMPLE_TASKS, TOKEN_TASKS, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import CLASSES, EXAMPLE_TASKS, TOKEN_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.multimodal.two_towers.probe_pool import ProbePool
 from txjax.models.multimodal.two_towers.towers import CLIPImageTower, FixedLengthText, SigLIPImageTower
 from txjax.models.multimodal.two_towers.two_towers import TwoTowers
@@ -181,6 +181,16 @@ CARD = Card(
             },
             trunk="vision",
             reference="SiglipModel",
+        ),
+    ),
+    systems=(
+        System(
+            name="CLIP, SigLIP",
+            config="configs/multimodal/clip_stamps.py",
+            score="37.8% of 98 pictures have their caption among the ten nearest",
+            presets=(clip, siglip, siglip2),
+            equal_to="[CLIPModel, SiglipModel](tests/interop/test_parity.py)",
+            compiled="L/14@336 on v5p:4x4x4",
         ),
     ),
 )

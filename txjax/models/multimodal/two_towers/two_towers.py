@@ -1,9 +1,11 @@
 """A tower for images and one for texts, whose features are compared by their cosines."""
 
+import functools
 import math
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -52,7 +54,7 @@ class TwoTowers(Model, kw_only=True):
         check_towers(from_image, from_text)
         log_scale = parameter(self, "logit_scale", nn.initializers.constant(math.log(self.scale)), (), ())
         if train and self.largest_scale is not None:
-            log_scale = jnp.minimum(log_scale, math.log(self.largest_scale))
+            log_scale = keep_at_most(log_scale, math.log(self.largest_scale))
         scale = jnp.exp(log_scale)
         bias = jnp.float32(0)
         if self.bias is not None:
@@ -68,6 +70,18 @@ class TwoTowers(Model, kw_only=True):
     @nn.nowrap
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return {name: batch[name] for name in ("image", "tokens", "segments") if name in batch}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def keep_at_most(x: Float[Array, ""], bound: float) -> Float[Array, ""]:
+    """The smaller of both. Where that is the bound, x has a gradient if a step along it makes x smaller."""
+    return jnp.minimum(x, bound)
+
+
+keep_at_most.defvjp(
+    lambda x, bound: (jnp.minimum(x, bound), x),
+    lambda bound, x, gradient: (jnp.where((x < bound) | (gradient > 0), gradient, 0.0),),
+)
 
 
 def check_towers(from_image: Any, from_text: Any) -> None:
