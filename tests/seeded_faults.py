@@ -86,8 +86,8 @@ FAULTS = (
     ),
     Fault(
         "counts of microbatches are averaged, not added",
-        "lambda x: x.sum(0), jax.lax.map(counts_of",
-        "lambda x: x.mean(0), jax.lax.map(counts_of",
+        "lambda x: x.sum(0), counts_by_part",
+        "lambda x: x.mean(0), counts_by_part",
         "tests/train/test_step.py -k microbatches",
         mesh=True,
     ),
@@ -178,10 +178,16 @@ FAULTS = (
     ),
     Fault(
         "a microbatch starts from the model state of the one before",
-        "more, part_output = gradient(params, model_state, part, counts)",
-        "more, part_output = gradient(params, output.model_state, part, counts)",
+        "more, part_output = gradient_of(model_state, *numbered)",
+        "more, part_output = gradient_of(output.model_state, *numbered)",
         "tests/train/test_model_state.py -k microbatches",
         mesh=True,
+    ),
+    Fault(
+        "a microbatch of a contrastive loss is compared in the place of the first one",
+        "return whole.at[self.part].set(rows)",
+        "return whole.at[0].set(rows)",
+        "tests/objectives/test_contrastive.py -k microbatches_change",
     ),
     Fault(
         "a gathered kernel has a shard of another place",

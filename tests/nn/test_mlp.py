@@ -15,6 +15,7 @@ from helpers.arrays import call, numbers, variables
 BY_HAND = {
     "gelu": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "quick_gelu": lambda x: x / (1 + math.exp(-1.702 * x)),
     "relu": lambda x: max(x, 0.0),
     "relu_squared": lambda x: max(x, 0.0) ** 2,
     "silu": lambda x: x / (1 + math.exp(-x)),

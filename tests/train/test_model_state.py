@@ -97,14 +97,14 @@ def test_microbatches_and_devices_change_nothing_with_groups() -> None:
 
 
 def test_microbatches_start_from_the_same_state_of_which_the_mean_is_taken() -> None:
-    def loss(params: Any, state: Any, given: Any, counts: Any) -> tuple[jax.Array, ObjectiveOutput]:
+    def loss(params: Any, state: Any, given: Any, counts: Any, others: Any) -> tuple[jax.Array, ObjectiveOutput]:
         seen = {"mean": 0.5 * state["mean"] + 0.5 * given["x"].mean(), "calls": state["calls"] + 1}
         return params * 0.0, ObjectiveOutput({"x": Mean.of(given["x"])}, {}, seen)
 
     parts = {"id": jnp.arange(4).reshape(2, 2), "x": jnp.asarray([[1.0, 3.0], [5.0, 11.0]])}
     start = {"mean": jnp.float32(2.0), "calls": jnp.int32(7)}
     counts = {"x": jnp.float32(4)}
-    _, seen = accumulate(loss, lambda part: counts, jnp.float32(0), start, parts)
+    _, seen = accumulate(loss, lambda part: (counts, None), jnp.float32(0), start, parts)
     assert float(seen.model_state["mean"]) == 0.5 * 2 + 0.5 * 5 and int(seen.model_state["calls"]) == 8
 
 

@@ -30,12 +30,12 @@ def accumulate(
     counts = jax.tree.map(lambda x: x.sum(0), counts_by_part)
     gradient = jax.grad(loss, has_aux=True)
 
-    def gradient_of(number: jax.Array, part: Batch) -> tuple[PyTree, ObjectiveOutput]:
+    def gradient_of(state: PyTree, number: jax.Array, part: Batch) -> tuple[PyTree, ObjectiveOutput]:
         others = None if features is None else Others(features, number)
-        return gradient(params, model_state, part, counts, others)
+        return gradient(params, state, part, counts, others)
 
     numbers = jnp.arange(len(parts["id"]))
-    shapes = jax.eval_shape(gradient_of, *jax.tree.map(lambda x: x[0], (numbers, parts)))
+    shapes = jax.eval_shape(gradient_of, model_state, *jax.tree.map(lambda x: x[0], (numbers, parts)))
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
     def share(total: jax.Array, new: jax.Array) -> jax.Array:
@@ -45,7 +45,7 @@ def accumulate(
         carry: tuple[PyTree, ObjectiveOutput], numbered: tuple[jax.Array, Batch]
     ) -> tuple[tuple[PyTree, ObjectiveOutput], None]:
         grads, output = carry
-        more, part_output = gradient_of(*numbered)
+        more, part_output = gradient_of(model_state, *numbered)
         both = jax.tree.map(
             jnp.add, (grads, output.losses, output.metrics), (more, part_output.losses, part_output.metrics)
         )

@@ -67,7 +67,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         def survey(batch: Batch) -> tuple[dict[str, jax.Array], PyTree]:
             # Counts don't depend on parameters, so the compiler drops the model from this call.
-            output = objective_output(state.params, state.model_state, batch)
+            output = objective_output(state.params, state.model_state, batch, None)
             counts = {name: mean.count for name, mean in output.losses.items()}
             if not isinstance(objective, ComparingObjective):
                 return counts, None
