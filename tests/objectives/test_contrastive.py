@@ -152,6 +152,11 @@ def test_an_example_has_its_part_of_an_evaluation() -> None:
         np.testing.assert_allclose(parts[name].count, batch["weights"])
 
 
+def test_a_batch_of_one_is_refused() -> None:
+    with pytest.raises(UserError, match="config.batch_size: expected at least 2, since SoftmaxContrastive compares"):
+        check_description(experiment(SoftmaxContrastive(), batch_size=1))
+
+
 def test_parts_of_a_batch_inside_several_tasks_are_refused() -> None:
     tasks = MultiTask({"pairs": SoftmaxContrastive()})
     with pytest.raises(UserError, match="config.microbatches: expected 1, since SoftmaxContrastive compares"):

@@ -207,6 +207,9 @@ def _check_microbatches(experiment: Experiment) -> None:
     if experiment.batch_size % experiment.microbatches:
         expected = f"a multiple of microbatches = {experiment.microbatches}"
         raise UserError("config.batch_size", expected, experiment.batch_size)
+    if isinstance(experiment.objective, ComparingObjective) and experiment.batch_size < 2:
+        expected = f"at least 2, since {type(experiment.objective).__name__} compares the examples of a batch"
+        raise UserError("config.batch_size", expected, experiment.batch_size)
     inner = (value for path, value in walk(experiment.objective, "") if path)
     inside_another = [type(value).__name__ for value in inner if isinstance(value, ComparingObjective)]
     if experiment.microbatches > 1 and inside_another:
