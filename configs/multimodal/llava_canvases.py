@@ -27,14 +27,16 @@ from txjax.optim import AdamW, Cosine, train_all_but, train_only
 
 # The template of each stage, its learning rate, and what it trains.
 STAGES = {
+    "whole": (VicunaTemplate(system=""), 1e-3, AdamW().groups),
     "projector": (PlainTemplate(), 2e-3, train_only("projector/.*")),
     "answers": (VicunaTemplate(system=""), 1e-3, train_all_but("vision/.*")),
 }
 VARIANTS = tuple(STAGES)
 
 
-def get_config(stage: str = "answers") -> Experiment:
+def get_config(stage: str = "whole") -> Experiment:
     template, rate, groups = STAGES[stage]
+    stack = Stack() if stage == "whole" else Stack(outputs=(-2,))
     canvases = dict(
         turns=QuestionTurns("How many digits are there?", "{count}"),
         template=template,
@@ -52,9 +54,7 @@ def get_config(stage: str = "answers") -> Experiment:
             depth=3,
             heads=4,
             image_token=256,
-            vision=CLIPImageTower(
-                patch=8, width=64, depth=3, heads=4, positions=Learned(max_length=65), stack=Stack(outputs=(-2,))
-            ),
+            vision=CLIPImageTower(patch=8, width=64, depth=3, heads=4, positions=Learned(max_length=65), stack=stack),
         ),
         objective=NextToken(),
         data=Conversations(name="txjax_canvases", split="train", **canvases),

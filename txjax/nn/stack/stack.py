@@ -8,6 +8,7 @@ from txjax import backend
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.parameters.remat import REMAT, checkpoint_name, needs_barriers, remat_policy
 from txjax.nn.stack.block import Block
+from txjax.nn.stack.chosen_layers import layer_numbers
 from txjax.nn.stack.layer_kinds import check_turns, run_layer_kinds
 from txjax.nn.stack.pipeline import Schedule, pipelined
 from txjax.sharding import num_shards
@@ -75,7 +76,7 @@ class Stack(nn.Module):
         groups = self.groups or self.depth
         if len(kinds) > 1 or self.groups:
             check_turns(self.depth, len(kinds), groups)
-        outputs = self.layer_numbers()
+        outputs = (self.depth - 1,) if self.outputs is None else layer_numbers(self)
         chosen = outputs != (self.depth - 1,)
         every = every or len(outputs) > 1
 
@@ -128,17 +129,3 @@ class Stack(nn.Module):
         if chosen:
             return x if streams is None else jnp.concatenate([streams[i] for i in outputs], -1)
         return (x, streams) if every else x
-
-    @nn.nowrap
-    def layer_numbers(self) -> tuple[int, ...]:
-        """The layers of `outputs`, from 0 on. Raises UserError if there are none of these numbers."""
-        assert self.depth is not None
-        outputs = (-1,) if self.outputs is None else tuple(self.outputs)
-        if not outputs or not all(-self.depth <= layer < self.depth for layer in outputs):
-            raise UserError("config.model.stack.outputs", f"numbers of the {self.depth} layers", self.outputs)
-        return tuple(layer % self.depth for layer in outputs)
-
-    @nn.nowrap
-    def ends_early(self) -> bool:
-        """Whether the last layers are not run."""
-        return max(self.layer_numbers()) + 1 < (self.depth or 0)

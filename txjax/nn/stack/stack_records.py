@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 
 from txjax.nn.parameters.interception import is_call_of
+from txjax.nn.stack.chosen_layers import layer_numbers
 from txjax.nn.stack.stack import Stack
 
 
@@ -50,7 +51,7 @@ def record_stacks() -> Iterator[list[StackRecord]]:
             kind = stack.block[0] if isinstance(stack.block, tuple) else stack.block
             groups = stack.groups or stack.depth
             path = "/".join(stack.path)
-            outputs = stack.layer_numbers()
+            outputs = layer_numbers(stack)
             depth = max(outputs) + 1
             chosen = outputs != (stack.depth - 1,)
             records.append(StackRecord(path, shapes, depth, kind.branches, groups, stack.rounds, chosen))

@@ -8,6 +8,7 @@ from txjax.experiment import Experiment
 from txjax.models.model import Model, models_inside
 from txjax.models.transformer import Transformer
 from txjax.nn import stored_parts
+from txjax.nn.stack.chosen_layers import ends_early
 from txjax.objectives import Objective
 from txjax.train.state.state import ModelTrace
 from txjax.transfer.match import Row
@@ -49,7 +50,7 @@ def stacks_that_end_early(model: Any) -> Iterator[str]:
     """The paths of the stacks of a model, and of models inside it, of which some layers are not run."""
     if not isinstance(model, Model):
         return
-    if isinstance(model, Transformer) and model.stack.clone(depth=model.depth).ends_early():
+    if isinstance(model, Transformer) and ends_early(model.stack.clone(depth=model.depth)):
         yield model.stack_name
     for name, inner in models_inside(model):
         yield from (f"{name}/{path}" for path in stacks_that_end_early(inner))
