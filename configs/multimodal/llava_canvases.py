@@ -1,19 +1,22 @@
-"""A small LLaVA of canvases of digits, in its two stages: how many digits are there?
+"""A small LLaVA of canvases of digits: how many digits are there?
+
+    txjax train --config=configs/multimodal/llava_canvases.py --workdir=runs/llava
+    txjax generate --workdir=runs/llava --image=canvas.png --prompt='How many digits are there?' --temperature=0
+
+and in the two stages of the paper (Liu et al. 2023a, section 4.2):
 
     txjax train --config=configs/multimodal/llava_canvases.py:projector --workdir=runs/llava_projector
-    txjax train --config=configs/multimodal/llava_canvases.py:answers --workdir=runs/llava \
+    txjax train --config=configs/multimodal/llava_canvases.py:answers --workdir=runs/llava_answers \
         --config.init_from=runs/llava_projector
 
-As in the paper (Liu et al. 2023a, section 4.2), stage 1 trains the projector alone, on an image and its caption, here
-the number; stage 2 the language model too, on a question and its answer. The tower is frozen in both, so it should be
-trained already: `init_from` of stage 1 names its run, with `here="vision"`, and the language model's. Without these
-both are random.
+`whole` (the default) trains everything at once, the tower too. Stage 1, `projector`, trains the projector alone, on an
+image and its caption, here the number; stage 2, `answers`, the language model too, on a question and its answer. Their
+tower is frozen, so it should be trained already: `init_from` of stage 1 names its run, with `here="vision"`, and the
+language model's. The canvases are made once (docs/data.md).
 
-The canvases are made once (docs/data.md). `--config.data.name=txjax_canvases/fashion_mnist` has clothes on them, if
-that set is prepared.
-
-Cost: 650 ms a step on a CPU core that others used too, so 22 minutes a stage.
-Score: not run here. The commonest number of digits is the right answer for 34% of the held-out canvases.
+Cost: 5 minutes on two CPU cores that had other work, too.
+Score: eval/test/accuracy 0.96 of the tokens of held-out answers by `whole`: a space, the number, the end. The
+commonest number is right for 34% of the canvases, which would be 0.78. The two stages are not run here.
 """
 
 from txjax.data import Conversations, PlainTemplate, QuestionTurns, VicunaTemplate
@@ -25,6 +28,7 @@ from txjax.nn import Learned, Stack
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine, train_all_but, train_only
 
+STEPS = 600
 # The template of each stage, its learning rate, and what it trains.
 STAGES = {
     "whole": (VicunaTemplate(system=""), 1e-3, AdamW().groups),
@@ -58,9 +62,9 @@ def get_config(stage: str = "whole") -> Experiment:
         ),
         objective=NextToken(),
         data=Conversations(name="txjax_canvases", split="train", **canvases),
-        evals={"test": Evaluation(data=Conversations(split="test", **canvases), every_steps=500)},
+        evals={"test": Evaluation(data=Conversations(split="test", **canvases), every_steps=STEPS // 3)},
         optimizer=AdamW(peak_lr=rate, weight_decay=0.0, schedule=Cosine(warmup_steps=50, final=0.0), groups=groups),
-        num_steps=2000,
+        num_steps=STEPS,
         batch_size=32,
         log_every_steps=50,
     )
