@@ -15,6 +15,7 @@ from txjax.data.keys import check_spec
 from txjax.eval import Entities
 from txjax.eval.evaluation import sums_of
 from txjax.experiment import Experiment, with_default_eval_data
+from txjax.models.model import models_inside
 from txjax.models.vision.res_net import BiT
 from txjax.objectives import missing_keys
 from txjax.parametrization import MuP
@@ -146,17 +147,24 @@ def test_the_docstring_gives_command_cost_and_score(path):
     assert re.search(r"Cost: .*\d", text) and re.search(r"Score: .*\d", text), "state what it costs and what it reaches"
 
 
+def parametrized(model):
+    """The model under muP, at four times the base's width; of one without a width, the models inside it."""
+    stages = getattr(model, "stages", None)
+    first = stages[0] if isinstance(stages, tuple) else getattr(model, "discriminator", model)
+    if not hasattr(first, "width"):
+        return model.clone(**{name: parametrized(inner) for name, inner in models_inside(model)})
+    heads = getattr(first, "heads", 1)
+    base = MuP(base_width=max(first.width // 4, 1), base_head_size=max(first.width // heads // 2, 1))
+    return model.clone(parametrization=base)
+
+
 @pytest.mark.slow
 @per_family("experiment", describe_config, seconds=0.3, cover=False)
 @pytest.mark.parametrize("experiment", BY_FAMILY, indirect=True)
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     """At four times the base's width the layout is built, or an error names the optimizer or the kernels."""
     model = experiment.model
-    stages = getattr(model, "stages", None)
-    first = stages[0] if isinstance(stages, tuple) else getattr(model, "discriminator", model)
-    width, heads = first.width, getattr(first, "heads", 1)
-    made = MuP(base_width=max(width // 4, 1), base_head_size=max(width // heads // 2, 1))
-    experiment.model = model.clone(parametrization=made)
+    experiment.model = parametrized(model)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
         if isinstance(model, BiT):
