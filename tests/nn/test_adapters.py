@@ -16,7 +16,7 @@ from txjax import sharding
 from txjax.axes import axes_of
 from txjax.decoding import empty_cache
 from txjax.models.text.decoder import Decoder
-from txjax.nn import Attention, Quantised, Stack
+from txjax.nn import Attention, PairFeatures, Quantised, Stack
 from txjax.nn.adapters import (
     IA3,
     Adapter,
@@ -108,7 +108,9 @@ def test_an_adapted_model_starts_as_the_model() -> None:
 
 
 def continuous(output: Any) -> Any:
-    """The output without a tokenizer's codes, which may be the same ones for other features."""
+    """The output without what no kernel changes: a tokenizer's codes, the scale and bias of cosines."""
+    if isinstance(output, PairFeatures):
+        return output.image, output.text
     return (output.image, output.features) if isinstance(output, Quantised) else dense(output)
 
 
