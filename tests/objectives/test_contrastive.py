@@ -16,7 +16,8 @@ from txjax.experiment import Experiment
 from txjax.models.cards import cards
 from txjax.nn import PairFeatures
 from txjax.objectives import MultiTask, SigmoidContrastive, SoftmaxContrastive
-from txjax.objectives.contrastive import WeightedPairs, text_digests
+from txjax.objectives.comparing import row_digests
+from txjax.objectives.contrastive import WeightedPairs
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check_description
@@ -109,7 +110,7 @@ def pairs(weights: np.ndarray, tokens: np.ndarray) -> WeightedPairs:
     image, text = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in draw.normal(size=(2, len(weights), 4)))
     shared = (np.full(len(weights), value) for value in (5.0, -1.0))
     features = PairFeatures(*(jnp.asarray(x, jnp.float32) for x in (image, text, *shared)))
-    return WeightedPairs(features, jnp.asarray(weights, jnp.float32), text_digests(tokens))
+    return WeightedPairs(features, jnp.asarray(weights, jnp.float32), row_digests(jnp.asarray(tokens)))
 
 
 def test_the_losses_are_those_of_the_papers() -> None:

@@ -123,7 +123,7 @@ def recordings_of(flags: argparse.Namespace) -> list[str]:
 
 
 def questions_of(flags: argparse.Namespace) -> list[PicturedPrompt]:
-    """The questions about images that the flags name: one, or those of a file.
+    """The questions about images that the flags name: one, or the questions of a file.
 
     Raises:
       UserError: there is none, or a line of the file has another form.

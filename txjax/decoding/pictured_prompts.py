@@ -76,7 +76,7 @@ class PicturedPrompts(Prompts):
         return {"prompt": prompt.question, "image": list(prompt.images)}
 
     def _images(self, paths: Sequence[str], field: str) -> Float32[np.ndarray, "I H W C"]:
-        """The images of a prompt, as those of the training data."""
+        """The images of a prompt, prepared as the training data are."""
         data = self.conversations
         normaliser = Normaliser(data.mean, data.std, *data.shape[1:])
         stack = ImageStack(data.most_images, data.shape, data.transforms, normaliser)

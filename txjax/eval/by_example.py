@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, UInt32
 
 from txjax.eval.results import COUNT, GIVEN, ID, Rows
+from txjax.objectives.comparing import row_digests
 from txjax.types import Batch, Mean
 
 Sums = dict[str, Mean]
@@ -46,9 +47,7 @@ def content(batch: Batch) -> UInt32[Array, "B"]:
     digests = jnp.zeros(len(batch["id"]), jnp.uint32)
     for key in sorted(batch):
         if key != "id" and jnp.issubdtype(batch[key].dtype, jnp.integer):
-            rows = batch[key].reshape(len(digests), -1).astype(jnp.uint32)
-            factors = jnp.arange(1, 1 + rows.shape[1], dtype=jnp.uint32) * jnp.uint32(2654435761) | 1
-            digests = digests * 31 + (rows * factors[None]).sum(1, dtype=jnp.uint32)
+            digests = digests * 31 + row_digests(batch[key].reshape(len(digests), -1))
     return digests
 
 

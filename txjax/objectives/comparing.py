@@ -5,7 +5,8 @@ import dataclasses
 from typing import Any
 
 import jax
-from jaxtyping import Array, Float, Int
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, UInt32
 
 from txjax.objectives.base import AuxOutputs, Objective
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree
@@ -35,7 +36,7 @@ class Others:
         return jax.tree.map(place, jax.lax.stop_gradient(self.features), features)
 
     def rows(self, values: Float[Array, "N"]) -> Float[Array, "B"]:
-        """This microbatch's values, of those of the whole batch."""
+        """The values of this microbatch, from the values of the whole batch."""
         parts = jax.tree.leaves(self.features)[0].shape[0]
         return values.reshape(parts, -1)[self.part]
 
@@ -46,7 +47,7 @@ class ComparingObjective(Objective, abc.ABC):
     Such a loss is no sum over examples that could be taken in parts. So a step in microbatches first encodes all of
     them without gradients, and then takes each one's gradient of the whole batch's loss, in which the features of the
     others are constants (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup").
-    The gradients add up to that of the whole batch. An example of weight 0 is compared with none.
+    The gradients add up to the gradient of the whole batch. An example of weight 0 is compared with none.
     """
 
     @abc.abstractmethod
@@ -66,7 +67,7 @@ class ComparingObjective(Objective, abc.ABC):
 
         Args:
           others: the batch that this is a microbatch of. The values are then of its own examples; the gradient of a
-            term's total is that of the whole batch's. If None, it is the whole batch.
+            term's total is the gradient of the whole batch's total. If None, it is the whole batch.
         """
         features, aux = self.encode(model, variables, batch, key, train)
         losses, metrics, weights = self.compare(features if others is None else others.joined(features))
@@ -82,3 +83,9 @@ def _mean_of_part(values: Float[Array, "B"], weights: Float[Array, "B"], others:
     total = (values * weights).sum()
     part = jax.lax.stop_gradient(others.rows(values * weights).sum() - total)
     return Mean(total + part, others.rows(weights).sum())
+
+
+def row_digests(rows: Int[Array, "B L"]) -> UInt32[Array, "B"]:
+    """A number for each row, equal for equal rows. Zeros at the end of a row change nothing."""
+    factors = jnp.arange(1, 1 + rows.shape[1], dtype=jnp.uint32) * jnp.uint32(2654435761) | 1
+    return (rows.astype(jnp.uint32) * factors[None]).sum(1, dtype=jnp.uint32)

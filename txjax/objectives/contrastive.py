@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, UInt32
+from jaxtyping import Array, Bool, Float
 
 from txjax.nn import PairFeatures
 from txjax.objectives.base import AuxOutputs, apply_model
-from txjax.objectives.comparing import ComparingObjective, Rows
+from txjax.objectives.comparing import ComparingObjective, Rows, row_digests
 from txjax.types import Batch, PyTree, UserError
 
 _Leaf = Any  # an array, or what stands for one in a tree of shapes
@@ -38,7 +38,7 @@ class Contrastive(ComparingObjective):
 
     The images and texts of all devices and microbatches are compared. Metrics: `accuracy`, the share of images whose
     text is the nearest of the batch, `text_accuracy`, the same of texts, and `twins`, the share of pairs whose text is
-    also that of another pair: the loss takes these for different.
+    also the text of another pair: the loss takes these for different.
     """
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "tokens", "weights")
@@ -55,7 +55,7 @@ class Contrastive(ComparingObjective):
         features, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
         self.check_output(model, features, batch)
         weights = batch["weights"].reshape(len(batch["id"]), -1).max(1)
-        return WeightedPairs(features, weights, text_digests(batch["tokens"])), aux
+        return WeightedPairs(features, weights, row_digests(batch["tokens"])), aux
 
     def compare(self, features: WeightedPairs) -> tuple[Rows, Rows, Float[Array, "B"]]:
         counted = features.weights > 0
@@ -110,9 +110,3 @@ class SigmoidContrastive(Contrastive):
     ) -> Float[Array, "B"]:
         signs = 2 * jnp.eye(len(logits)) - 1
         return jnp.where(compared, jax.nn.softplus(-signs * logits), 0.0).sum(1)
-
-
-def text_digests(tokens: Any) -> UInt32[Array, "B"]:
-    """A number for each text [B L], equal for equal tokens."""
-    factors = jnp.arange(1, 1 + tokens.shape[1], dtype=jnp.uint32) * jnp.uint32(2654435761) | 1
-    return (tokens.astype(jnp.uint32) * factors[None]).sum(1, dtype=jnp.uint32)

@@ -21,7 +21,7 @@ class LLaVA(Decoder, kw_only=True):
     A text has `image_token` once for each patch of an image. The k-th of these in a text gets the k-th patch of its
     images, in their order, so a text may have several images, or none. The tower's class token is left out.
 
-    Parameters: those of `Decoder`, and those of `vision` and `projector`.
+    Parameters: the parameters of `Decoder`, of `vision` and of `projector`.
 
     Attributes:
       vision: an encoder of images without a head. `stack.outputs=(-2,)` takes the last but one of its layers, as the

@@ -17,7 +17,7 @@ from txjax.types import Batch, UserError, config_field
 class TwoTowers(Model, kw_only=True):
     """CLIP (Radford et al. 2021, figure 3) and SigLIP (Zhai et al. 2023, algorithm 1): a pair's features are similar.
 
-    Parameters: those of `vision` and `text`, `logit_scale` [], and `logit_bias` [] if `bias` is a number.
+    Parameters: the parameters of `vision` and `text`, `logit_scale` [], and `logit_bias` [] if `bias` is a number.
 
     Attributes:
       vision: reads images; its head gives one vector an image.
