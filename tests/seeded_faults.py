@@ -124,8 +124,8 @@ FAULTS = (
     ),
     Fault(
         "a batch is left out on resume",
-        "limits, start_step, sys.maxsize",
-        "limits, start_step + (start_step > 0), sys.maxsize",
+        "read, start_step, sys.maxsize",
+        "read, start_step + (start_step > 0), sys.maxsize",
         "tests/data/test_loader.py -k start_at_any_step",
     ),
     Fault(
@@ -213,9 +213,9 @@ FAULTS = (
     ),
     Fault(
         "a run that resumes after an epoch skips a batch",
-        "return _batches(row, cuts, batch_size, rows, limits, start_step, sys",
+        "return _batches(read, start_step, sys",
         "start_step += start_step * batch_size > len(source)\n"
-        "    return _batches(row, cuts, batch_size, rows, limits, start_step, sys",
+        "    return _batches(read, start_step, sys",
         "tests/data/test_loader.py -k start_at_any_step",
     ),
     Fault(

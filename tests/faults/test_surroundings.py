@@ -12,7 +12,7 @@ import pytest
 from txjax import config as configs
 from txjax import sharding
 from txjax.checkpoint import Store
-from txjax.data.loading import loader
+from txjax.data.loading import batch_readers
 from txjax.sharding import Mesh
 from txjax.train.state.state import build_layout
 from txjax.types import flat_paths
@@ -58,9 +58,9 @@ def test_a_wrong_clock_and_failing_trackers(straight_run, tmp_path, monkeypatch)
 
 # Code of the config file: reading fails permanently after some examples.
 BROKEN = """
-import txjax.data.loading.loader as loader
+import txjax.data.loading.batch_readers as readers
 from txjax.data.tfds.records import CorruptData
-example, calls = loader._example, []
+example, calls = readers.example_at, []
 
 def failing(*args):
     calls.append(1)
@@ -68,7 +68,7 @@ def failing(*args):
         raise ERROR
     return example(*args)
 
-loader._example = failing
+readers.example_at = failing
 """
 
 
@@ -88,7 +88,7 @@ def test_data_that_fails_during_training(tmp_path):
 
 
 def test_a_corrupt_record_during_training_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(loader, "_example", loader._example)  # the config file sets it
+    monkeypatch.setattr(batch_readers, "example_at", batch_readers.example_at)  # the config file sets it
     path, workdir = tmp_path / "failing_data.py", tmp_path / "run"
     path.write_text(runs.CONFIG + BROKEN.replace("ERROR", "CorruptData('shard-3: record 17 cannot be read')"))
     code, _, err = runs.train_here(path, workdir, *WITHOUT_EVALS)

@@ -123,7 +123,7 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], facts: Sequence[tup
     columns = ["component", "trainable", "frozen", f"forward FLOPs a {known.unit}"]
     table(f"{config} on {plan.target.name}", columns, lines)
     table(
-        "an update",
+        f"an update of the task {known.task}, which takes the most FLOPs" if known.task else "an update",
         ["", ""],
         [
             [f"{known.unit}s", f"{known.units:,}"],

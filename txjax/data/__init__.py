@@ -26,10 +26,12 @@ from txjax.data.images.images import Images
 from txjax.data.images.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.images.randaugment import RandAugment
 from txjax.data.images.transforms import Channels, Either, Multiply, RandomErasing, Transform
+from txjax.data.loading.alternating_tasks import AlternatingTasks
 from txjax.data.loading.fingerprint import fingerprint
 from txjax.data.loading.limits import Limits
 from txjax.data.loading.loader import eval_batches, train_batches
 from txjax.data.loading.mixture import Mixture
+from txjax.data.loading.task_draws import LinearRatios
 from txjax.data.loading.tasks import Tasks
 from txjax.data.loading.temperature import Temperature
 from txjax.data.multimodal.conversation_templates import (
@@ -69,6 +71,7 @@ __all__ = [
     "ByName",
     "ByText",
     "AllBut",
+    "AlternatingTasks",
     "Answers",
     "AudioChecks",
     "Bitext",
@@ -96,6 +99,7 @@ __all__ = [
     "Images",
     "LabelledAudio",
     "LabelledText",
+    "LinearRatios",
     "Limits",
     "MatchedSentences",
     "Mixing",

@@ -12,6 +12,7 @@ from txjax.data.keys import Key
 from txjax.types import UserError, config_field
 
 Example = dict[str, np.ndarray]
+Spec = dict[str, jax.ShapeDtypeStruct]
 DESCRIBED = "described"  # the metadata of a field, its default
 
 
@@ -44,6 +45,14 @@ class Dataset:
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         """The shapes and dtypes of one example, by `keys.BATCH_KEYS` or own `keys`, without reading data."""
         raise NotImplementedError
+
+    def batch_specs(self) -> dict[str, Spec]:
+        """The spec of the examples in a batch, by the task that the batch is of: `spec` where all batches are alike."""
+        return {"": self.spec()}
+
+    def batch_shares(self, seed: int, steps: int) -> dict[str, float]:
+        """The share of a run's batches that are of each task of `batch_specs`."""
+        return {"": 1.0}
 
     def keys(self) -> dict[str, Key]:
         """The keys of its examples that `keys.BATCH_KEYS` lacks: their shape, B included, dtype and meaning."""

@@ -86,7 +86,8 @@ def scores(means: Mapping[str, float | None]) -> dict[str, float]:
     known = {name: mean for name, mean in means.items() if mean is not None}
     terms = {name.removeprefix(TERM): mean for name, mean in known.items() if name.startswith(TERM)}
     metrics = {name: mean for name, mean in known.items() if not name.startswith(TERM)}
-    several = sum(name.startswith(TERM) for name in means) > 1
+    # Where the loss is a mean of its own, it is that of several tasks.
+    several = sum(name.startswith(TERM) for name in means) > 1 or "loss" in metrics
     return ({"loss": sum(terms.values())} if terms else {}) | metrics | (terms if several else {})
 
 

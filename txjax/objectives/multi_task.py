@@ -24,7 +24,8 @@ class MultiTask(Objective):
     The task `texts` has the keys `texts/tokens`, `texts/label`, ... of the batch; its objective gets them as `tokens`,
     `label`, ..., and calls the model as `model.for_task("texts")`. Its loss terms and metrics are `texts/NAME`. Each
     term has its own count, so accumulation stays exact; the model's state (BatchNorm) goes through the tasks in order.
-    A task's random draws have a key of their own.
+    A task's random draws have a key of their own. A task without rows in the batch is not called
+    (`data.AlternatingTasks`).
 
     Attributes:
       tasks: the objectives, by the name of their task.
@@ -79,6 +80,8 @@ class MultiTask(Objective):
         metrics: dict[str, Mean] = {}
         state = {name: value for name, value in variables.items() if name != "params"}
         for name, part in self.tasks.items():
+            if f"{name}/id" not in batch:
+                continue
             task_variables = {"params": variables["params"], **state}
             output = part(for_task(model, name), task_variables, part_of_batch(batch, name), _key(key, name), train)
             weight = self.weights.get(name, 1.0)

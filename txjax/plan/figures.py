@@ -11,8 +11,8 @@ from txjax import backend
 from txjax.experiment import Experiment
 from txjax.flops import by_scope, count, prune_function
 from txjax.nn import parameter_sizes, stored_parts
-from txjax.train.state.counting import flops_per_step, forward_of
-from txjax.train.state.state import abstract_variables, batch_spec
+from txjax.train.state.counting import costliest_batch, flops_per_step, forward_of
+from txjax.train.state.state import abstract_variables
 from txjax.train.state.subtrees import pick
 from txjax.types import Batch, PyTree, flat_paths
 
@@ -31,6 +31,8 @@ class Figures:
       kept: bytes of activations for one example kept on devices for the backward pass; the compiler may keep less.
       unit: "token" or "example".
       units: tokens or examples of an update.
+      task: where each batch is of one task, the one whose update takes the most FLOPs, of which all figures are; else
+        "".
     """
 
     parameters: dict[str, dict[str, int]]
@@ -40,22 +42,24 @@ class Figures:
     kept: int
     unit: str
     units: int
+    task: str = ""
 
 
 def figures(experiment: Experiment, platform: str) -> Figures:
     """The figures of an experiment, without running anything."""
-    spec = experiment.data.spec()
     variables = meta.unbox(abstract_variables(experiment))
+    task, spec = costliest_batch(experiment, variables)
     tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
     arguments = _arguments(experiment, variables, experiment.batch_size)
     return Figures(
         parameters=_parameters(experiment, variables["params"]),
         flops=_flops(experiment, arguments),
-        flops_per_step=flops_per_step(experiment, variables),
+        flops_per_step=flops_per_step(experiment, variables, spec),
         flops_done=_flops_done(experiment, arguments),
         kept=_kept_bytes(experiment, variables, platform),
         unit="token" if "tokens" in spec else "example",
-        units=experiment.batch_size * (tokens or 1),
+        units=tokens or experiment.batch_size,
+        task=task,
     )
 
 
@@ -76,7 +80,8 @@ def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tu
     params = variables["params"]
     optimizer = experiment.optimizer.tuning(experiment.model)
     others = variables | {"params": pick(params, optimizer.frozen)}
-    return pick(params, optimizer.trained), others, batch_spec(experiment.data, batch_size)
+    _, batch = costliest_batch(dataclasses.replace(experiment, batch_size=batch_size), variables)
+    return pick(params, optimizer.trained), others, batch
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:

@@ -16,8 +16,8 @@ from txjax.experiment import Experiment
 from txjax.models.model import Model
 from txjax.nn import Experts, StackRecord, record_stacks
 from txjax.sharding import Axes, is_axes
-from txjax.train.state.counting import forward_of
-from txjax.train.state.state import Layout, batch_spec
+from txjax.train.state.counting import costliest_batch, forward_of
+from txjax.train.state.state import Layout
 from txjax.tree import walk
 from txjax.types import flat_paths
 
@@ -118,7 +118,7 @@ def _stacks(experiment: Experiment, layout: Layout) -> list[StackRecord]:
     params = layout.variables["params"]
     others = {k: x for k, x in layout.variables.items() if k != "params"}
     with record_stacks() as met, sharding.no_mesh():
-        jax.eval_shape(forward_of(experiment), params, others, batch_spec(experiment.data, experiment.batch_size))
+        jax.eval_shape(forward_of(experiment), params, others, costliest_batch(experiment, layout.variables)[1])
     return met
 
 

@@ -14,7 +14,8 @@ from txjax.experiment import Experiment
 from txjax.nn.kernels.kernel_choice import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
-from txjax.train.state.state import Layout, batch_spec, build_layout
+from txjax.train.state.counting import costliest_batch
+from txjax.train.state.state import Layout, build_layout
 from txjax.train.step import jit_step
 from txjax.types import PyTree
 
@@ -50,7 +51,7 @@ class Compiled:
 def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compiled:
     """Compiles the train step. Call it inside `laid_out`."""
     began = time.perf_counter()
-    batch = batch_spec(experiment.data, experiment.batch_size)
+    _, batch = costliest_batch(experiment, layout.variables)
     with choices() as chosen:
         lowered = jit_step(experiment, layout).trace(layout.abstract, batch).lower(lowering_platforms=(platform,))
     attention = tuple(dict.fromkeys(f"{choice.kernel}: {choice.why}" for choice in chosen))
@@ -75,7 +76,7 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
 def state_bytes(layout: Layout, experiment: Experiment) -> dict[str, int]:
     """Bytes of the training state and of a batch on one device."""
     state = layout.abstract
-    batch = batch_spec(experiment.data, experiment.batch_size)
+    _, batch = costliest_batch(experiment, layout.variables)
     placed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout.batch), batch)
     return {
         "parameters": _share((state.params, state.frozen, state.model_state)),

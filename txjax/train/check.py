@@ -115,6 +115,7 @@ def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
     for name, evaluator in resolved.evals.items():
         _check_evaluation(checks, f"config.evals.{name}", evaluator, resolved)
     checks.run(languages_of, resolved)
+    checks.run(_check_shares, resolved, needs=("config.data", "config.num_steps", "config.seed"))
     intervals = [f"config.evals.{name}.every_steps" for name in experiment.evals]
     for field, metric in named_metrics(experiment):
         checks.run(check_metric, field, metric, experiment.evals, needs=[field.rpartition(".")[0]])
@@ -132,6 +133,14 @@ def _check_objective(experiment: Experiment) -> None:
     jax.eval_shape(lambda batch: objective.check_model(experiment.model, batch), batch_spec(experiment.data, 1))
 
 
+def _check_shares(experiment: Experiment) -> None:
+    """Checks that each task has batches in the run."""
+    shares = experiment.data.batch_shares(experiment.seed, experiment.num_steps)
+    if missing := [task for task, share in shares.items() if not share]:
+        expected = f"ratios by which each task has one of the {experiment.num_steps} batches, or more"
+        raise UserError("config.data.ratios", expected, f"none for {', '.join(missing)}")
+
+
 def _check_evaluation(checks: Checks, where: str, evaluator: Evaluator, experiment: Experiment) -> None:
     """Checks an evaluation's data, and if these and the training data are described, that it fits the run."""
     field = f"{where}.data"
@@ -147,7 +156,8 @@ def _check_fit(where: str, evaluator: Evaluator, model: Any, objective: Objectiv
     """Checks an evaluation's data against the model, and the evaluator against the run."""
     field = f"{where}.data"
     if isinstance(evaluator.data, Tasks):
-        raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
+        expected = "the data set of one task, which the evaluation's `task` names"
+        raise UserError(field, expected, type(evaluator.data).__name__)
     with inside(where, "eval"):
         check_model_data(model, evaluator.data, field)
         evaluator.check(model, objective, train)
@@ -189,7 +199,7 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
     checks.run(_check_model, experiment.model, needs=["config.model"])
     checks.run(_check_names, experiment)
     checks.run(experiment.mesh.sizes, num_devices, needs=["config.mesh"])
-    checks.run(_check_microbatches, experiment, needs=["config.batch_size", "config.microbatches"])
+    checks.run(_check_batch_size, experiment, needs=["config.batch_size", "config.microbatches"])
     batches = {"config.batch_size": experiment.batch_size // max(experiment.microbatches, 1)}
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
     for field, size in batches.items():
@@ -203,7 +213,7 @@ def _check_model(model: Any) -> None:
         raise UserError("config.model", "a model, which is a Linen module", type(model).__name__)
 
 
-def _check_microbatches(experiment: Experiment) -> None:
+def _check_batch_size(experiment: Experiment) -> None:
     if experiment.batch_size % experiment.microbatches:
         expected = f"a multiple of microbatches = {experiment.microbatches}"
         raise UserError("config.batch_size", expected, experiment.batch_size)

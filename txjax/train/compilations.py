@@ -55,6 +55,7 @@ class Compilations:
             yield None
             done = self.compiled[shapes] = work(self.experiment, self.layout, batch, self.flops_per_step)
             jax.block_until_ready(trainer.state)
-        which = f" of {done.tokens} tokens" if done.tokens else ""
+        task = f" of the task {done.task}" if done.task else ""
+        which = f"{task} of {done.tokens} tokens" if done.tokens else task
         seconds = time.perf_counter() - begun
         log.info("first step%s after %.1f s (compilation included)", which, seconds)

@@ -59,9 +59,8 @@ class Interval:
 
     def _read(self) -> dict[str, Float[np.ndarray, "2 ..."]]:
         for sums in jax.device_get(self._unread):
-            if sums.keys() != self._sums.keys():  # the first step, or one of another config than the checkpoint's
-                self._sums = {name: np.zeros((2, *np.shape(mean.count))) for name, mean in sums.items()}
             for name, mean in sums.items():
+                self._sums.setdefault(name, np.zeros((2, *np.shape(mean.count))))
                 with np.errstate(invalid="ignore"):  # infinite sums of both signs
                     self._sums[name] += np.stack([mean.total, mean.count]).astype(np.float64)
         self._unread.clear()

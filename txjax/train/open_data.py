@@ -7,6 +7,7 @@ import numpy as np
 
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
+from txjax.data.loading.alternating_tasks import AlternatingSource
 from txjax.data.loading.index import sample_indices
 from txjax.experiment import Experiment
 from txjax.train.check import collect_errors, inside
@@ -39,15 +40,17 @@ def open_data(field: str, data: Dataset) -> Source:
         source = data.open()
         if not len(source):
             raise UserError("data", "at least one example", 0)
-        spec = {key: x for key, x in data.spec().items() if key != "id"}
-        for index in sample_indices(len(source)):
-            _compare(index, source.example(index, 0, np.random.default_rng(0)), spec)
+        parts = source.parts if isinstance(source, AlternatingSource) else {"": source}
+        for task, spec in data.batch_specs().items():
+            for index in sample_indices(len(parts[task])):
+                _compare(index, parts[task].example(index, 0, np.random.default_rng(0)), spec)
     return source
 
 
 def _compare(index: int, example: Example, spec: dict[str, jax.ShapeDtypeStruct]) -> None:
     """Compares an example with the spec of its data set."""
     where = f"example {index}"
+    spec = {key: x for key, x in spec.items() if key != "id"}
     if set(spec) != set(example):
         expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
         raise UserError("data", expected, f"{where} with {', '.join(sorted(example))}")

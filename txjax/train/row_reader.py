@@ -41,14 +41,14 @@ def read_rows(runs: Runs, evaluated: bool = False) -> None:
     runs.pending = None
     if pending is None:
         return
-    if pending.work is not None:
-        runs.throughput.count(pending.work)
     step = pending.step
     metrics = pending.metrics
     interval = runs.interval
     due = evaluated or step % runs.experiment.log_every_steps == 0 or step == runs.experiment.num_steps
     interval.add(metrics["sums"])
-    skipped = jax.device_get(metrics["skipped"])
+    skipped = jax.device_get(metrics["skipped"])  # waits for the step
+    if pending.work is not None:
+        runs.throughput.count(pending.work)
     logged = [(i, recorder) for i, recorder in runs.members() if due or skipped[i][0]]
     if not logged:
         return

@@ -13,7 +13,7 @@ from txjax.experiment import Experiment
 from txjax.nn import microbatch_of
 from txjax.objectives import ComparingObjective, Others
 from txjax.train.microbatches import accumulate, split_microbatches
-from txjax.train.state.state import Layout, batch_spec
+from txjax.train.state.state import Layout, batch_specs
 from txjax.train.state.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
@@ -41,6 +41,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     schedule = experiment.optimizer.lr(experiment.num_steps)
     ema = experiment.ema
     spikes = experiment.spikes
+    alternates = len(experiment.data.batch_specs()) > 1
     shardings = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, Any]]:
@@ -103,7 +104,10 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
-        metrics |= {"skipped": skipped, "sums": named_sums((output.losses, output.metrics))}
+        sums = named_sums((output.losses, output.metrics))
+        if alternates:  # the steps between two rows are of different tasks: their loss is its mean over steps
+            sums["loss"] = Mean(loss_value, jnp.ones(()))
+        metrics |= {"skipped": skipped, "sums": sums}
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
         return new, metrics
 
@@ -122,7 +126,8 @@ def jit_step(experiment: Experiment, layout: Layout) -> Any:
 
 
 def trace_step(experiment: Experiment, layout: Layout) -> Step:
-    """The compiled step, traced: it compiles at its first call, and needs no other trace."""
+    """The jitted step, traced for the batches of each task: it compiles when called, and traces nothing anew."""
     step = jit_step(experiment, layout)
-    jax.eval_shape(step, layout.abstract, batch_spec(experiment.data, experiment.batch_size, layout.batch))
+    for spec in batch_specs(experiment, layout.batch).values():
+        jax.eval_shape(step, layout.abstract, spec)
     return step

@@ -23,10 +23,12 @@ class Work(NamedTuple):
     Attributes:
       tokens: that the model takes, padding among them; 0 where the data has none.
       flops: FLOPs of the update.
+      task: of the batch, where each batch is of one task; else "".
     """
 
     tokens: int
     flops: int
+    task: str = ""
 
 
 class Pending(NamedTuple):
@@ -59,7 +61,39 @@ def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], w
     if spec == batch_spec(experiment.data, experiment.batch_size):
         return Work(tokens, whole)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
-        return Work(tokens, flops_per_step(experiment, layout.variables, spec))
+        flops = flops_per_step(experiment, layout.variables, spec)
+    tasks = experiment.data.batch_specs()
+    return Work(tokens, flops, next(task for task, example in tasks.items() if example.keys() == spec.keys()))
+
+
+class Speed:
+    """The work of some steps, and the seconds that they took."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.steps = 0
+        self.tokens = 0
+        self.flops = 0
+
+    def add(self, done: Work, seconds: float) -> None:
+        """A step is done."""
+        self.seconds += seconds
+        self.steps += 1
+        self.tokens += done.tokens
+        self.flops += done.flops
+
+    def read(self, batch_size: int) -> dict[str, float]:
+        """The numbers of a row."""
+        speed = {
+            "step_ms": 1e3 * self.seconds / self.steps,
+            "examples_per_s": batch_size * self.steps / self.seconds,
+            "flops_per_s": self.flops / self.seconds,
+        }
+        if self.tokens:
+            speed["tokens_per_s"] = self.tokens / self.seconds
+        if best := peak(jax.devices()[0]):
+            speed["mfu"] = speed["flops_per_s"] / (best * jax.device_count())
+        return speed
 
 
 class Throughput:
@@ -73,11 +107,9 @@ class Throughput:
         self.reset()
 
     def reset(self) -> None:
-        self.started = time.perf_counter()
+        self.reached = time.perf_counter()  # the end of the step before, and what was no step's since then
         self.waited = 0.0
-        self.steps = 0
-        self.tokens = 0
-        self.flops = 0
+        self.speeds: dict[str, Speed] = {}  # by task; "" is that of all steps
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -92,29 +124,23 @@ class Throughput:
         begun = time.perf_counter()
         with self.goodput.spent(kind):
             yield
-        self.started += time.perf_counter() - begun
+        self.reached += time.perf_counter() - begun
 
     def count(self, done: Work) -> None:
         """A step is done that was not left out."""
-        self.steps = self.steps + 1
-        self.tokens = self.tokens + done.tokens
-        self.flops = self.flops + done.flops
+        reached = time.perf_counter()
+        for task in {"", done.task}:
+            self.speeds.setdefault(task, Speed()).add(done, reached - self.reached)
+        self.reached = reached
 
     def read(self, batch_size: int) -> dict[str, float]:
         """The numbers of a row, and starts anew; {} where no step was counted, whose time the next row has."""
-        if not self.steps:
+        if not self.speeds:
             return {}
-        seconds = time.perf_counter() - self.started
-        speed = {
-            "perf/step_ms": 1e3 * seconds / self.steps,
-            "perf/data_wait": min(self.waited / seconds, 1.0),
-            "perf/examples_per_s": batch_size * self.steps / seconds,
-            "perf/flops_per_s": self.flops / seconds,
-        }
-        if self.tokens:
-            speed["perf/tokens_per_s"] = self.tokens / seconds
-        best = peak(jax.devices()[0])
-        if best:
-            speed["perf/mfu"] = speed["perf/flops_per_s"] / (best * jax.device_count())
-        self.reset()
-        return speed
+        speeds = {task: speed.read(batch_size) for task, speed in self.speeds.items()}
+        row = {"perf/data_wait": min(self.waited / self.speeds[""].seconds, 1.0)}
+        for task, speed in speeds.items():
+            row |= {f"perf/{task}/{name}" if task else f"perf/{name}": value for name, value in speed.items()}
+        self.waited = 0.0
+        self.speeds = {}
+        return row

@@ -13,15 +13,10 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 
 from txjax.data.dataset import Example, Source
-from txjax.data.loading.buckets import Cuts, Shown, TrimmableSource, order
+from txjax.data.loading.batch_readers import Batch, RowReader, cuts_at, example_at, training_reader
 from txjax.data.loading.limits import Limits
-from txjax.data.loading.rng import example_rng
 from txjax.data.loading.workers import read_in_processes
-from txjax.types import UserError
 
-Batch = dict[str, np.ndarray]
-Row = Callable[[int], Example]  # the example at a position
-CutsAt = Callable[[range], Cuts]  # what is kept of the examples of the batch at some positions
 THREADS = min(4, os.cpu_count() or 1)  # most of the work is Python under the GIL
 
 
@@ -54,14 +49,8 @@ def train_batches(
       An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, including `id`. An error
       in reading an example is raised by the `next` for its batch. `close()` ends the threads.
     """
-    index = order(source, seed, batch_size)
-
-    def row(position: int) -> Example:
-        example, epoch = index(position)
-        return _example(source, example, epoch, seed)
-
-    cuts = _cuts(source, lambda positions: [index(position) for position in positions], seed)
-    return _batches(row, cuts, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch, workers)
+    read = training_reader(source, seed, batch_size, range(batch_size) if rows is None else rows, limits)
+    return _batches(read, start_step, sys.maxsize, threads, prefetch, workers)
 
 
 def eval_batches(
@@ -78,25 +67,22 @@ def eval_batches(
     All processes get the same number of batches. Arguments and result are as in `train_batches`.
     """
     count = len(source)
-    padding = {key: np.zeros_like(value) for key, value in _example(source, 0, 0, 0).items()}
+    padding = {key: np.zeros_like(value) for key, value in example_at(source, 0, 0, 0).items()}
     assert any(key.endswith("weights") for key in padding), "padding needs weights, which are 0 there"
 
     def row(position: int) -> Example:
-        return _example(source, position, 0, 0) if position < count else padding
+        return example_at(source, position, 0, 0) if position < count else padding
 
-    cuts = _cuts(source, lambda positions: [(position, 0) for position in positions if position < count], 0)
-    return _batches(row, cuts, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
+    cuts = cuts_at(source, lambda positions: [(position, 0) for position in positions if position < count], 0)
+    read = RowReader(row, cuts, batch_size, range(batch_size) if rows is None else rows, limits)
+    return _batches(read, 0, -(-count // batch_size), threads, prefetch)
 
 
 @dataclasses.dataclass(eq=False)
-class _Rows:
-    """A random-access source for Grain: item i has some rows of batch `start` + i."""
+class _Batches:
+    """A random-access source for Grain: item i is batch `start` + i."""
 
-    row: Row
-    cuts: CutsAt
-    batch_size: int
-    rows: Sequence[int]
-    limits: Limits | None
+    read: Callable[[int], Batch]
     start: int
     stop: int
 
@@ -104,45 +90,15 @@ class _Rows:
         return self.stop - self.start
 
     def __getitem__(self, item: int) -> Batch:
-        first = (self.start + item) * self.batch_size
-        try:
-            rows = [self.row(first + row) for row in self.rows]
-        except UserError as error:
-            raise error.with_path(self.limits.field if self.limits else "data", "data") from None
-        cuts = self.cuts(range(first, first + self.batch_size))
-        batch = {key: np.stack([row[key][cuts.get(key, ...)] for row in rows]) for key in rows[0]}
-        assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
-        if self.limits is not None:
-            self.limits.check(batch)
-        return batch
-
-
-def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
-    return {"id": np.array(index, np.int32)} | source.example(index, epoch, example_rng(seed, epoch, index))
-
-
-def _cuts(source: Source, shown: Callable[[range], Shown], seed: int) -> CutsAt:
-    """Returns a function from positions to what their batch keeps of its examples; {} if no bucket cuts it."""
-    if not isinstance(source, TrimmableSource):
-        return lambda positions: {}
-    return lambda positions: source.cuts(shown(positions), seed)
+        return self.read(self.start + item)
 
 
 def _batches(
-    row: Row,
-    cuts: CutsAt,
-    batch_size: int,
-    rows: Sequence[int] | None,
-    limits: Limits | None,
-    start: int,
-    stop: int,
-    threads: int,
-    prefetch: int,
-    workers: int = 0,
+    read: Callable[[int], Batch], start: int, stop: int, threads: int, prefetch: int, workers: int = 0
 ) -> Generator[Batch]:
     import grain  # slow to import, and not needed by configs
 
-    source = _Rows(row, cuts, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
+    source = _Batches(read, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
     dataset = grain.MapDataset.source(source).to_iter_dataset(options)
     batches = read_in_processes(dataset, workers) if workers else iter(dataset)

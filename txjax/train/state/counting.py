@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax.core import meta
 
 from txjax import sharding
+from txjax.data.dataset import Spec
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, prune_function
 from txjax.nn import parameter_sizes
 from txjax.objectives import model_inputs
-from txjax.train.state.state import Layout, abstract_variables, batch_spec
+from txjax.train.state.state import Layout, abstract_variables, batch_spec, batch_specs
 from txjax.train.state.subtrees import merge, pick
 from txjax.types import Batch, PyTree
 
@@ -34,11 +36,19 @@ def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
 def tokens_per_batch(experiment: Experiment) -> int:
     """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
 
-    Of audio, the frames that leave the encoder's subsampling, or patches. The positions of several tasks are added up.
+    Of audio, the frames that leave the encoder's subsampling, or patches. The positions of several tasks are added up,
+    or, where each batch is of one task, averaged over the run's steps.
     For a model that takes none of these, examples.
     """
-    spec = experiment.data.spec()
-    patch = getattr(experiment.model, "patch", None)
+    shares = experiment.data.batch_shares(experiment.seed, experiment.num_steps)
+    specs = experiment.data.batch_specs()
+    positions = sum(share * _positions(experiment.model, specs[task]) for task, share in shares.items())
+    return round(experiment.batch_size * (positions + audio_positions(experiment) or 1))
+
+
+def _positions(model: Any, spec: Spec) -> int:
+    """The tokens and the patches of an example."""
+    patch = getattr(model, "patch", None)
     positions = 0
     for key, x in spec.items():
         name = part_of(key)[1]
@@ -47,7 +57,7 @@ def tokens_per_batch(experiment: Experiment) -> int:
         elif name == "image" and patch is not None:
             *rows, height, width, _ = x.shape
             positions += math.prod(rows) * (height // patch) * (width // patch)
-    return experiment.batch_size * (positions + audio_positions(experiment) or 1)
+    return positions
 
 
 def audio_positions(experiment: Experiment) -> int:
@@ -89,12 +99,30 @@ def flops_per_step(
 
     Args:
       variables: the model's, as `Layout.variables`. If None, they are traced.
-      batch: the batch's spec. If None, the data set's, not cut to a bucket's length.
+      batch: the batch's spec. If None, the data set's, not cut to a bucket's length; where each batch is of one
+        task, the mean over the run's steps.
     """
+    variables = variables or meta.unbox(abstract_variables(experiment))
+    if batch is not None:
+        return _flops_of(experiment, variables, batch)
+    shares = experiment.data.batch_shares(experiment.seed, experiment.num_steps)
+    specs = batch_specs(experiment)
+    return round(sum(share * _flops_of(experiment, variables, specs[task]) for task, share in shares.items() if share))
+
+
+def costliest_batch(experiment: Experiment, variables: PyTree | None = None) -> tuple[str, Spec]:
+    """The task and the spec of the batches whose update takes the most FLOPs; "" where all batches are alike."""
+    specs = batch_specs(experiment)
+    if len(specs) == 1:
+        return next(iter(specs.items()))
+    variables = variables or meta.unbox(abstract_variables(experiment))
+    return max(specs.items(), key=lambda item: _flops_of(experiment, variables, item[1]))
+
+
+def _flops_of(experiment: Experiment, variables: PyTree, spec: Spec) -> int:
+    """FLOPs of one update on a batch of this spec."""
     optimizer = experiment.optimizer.tuning(experiment.model)
     forward = forward_of(experiment)
-    variables = variables or meta.unbox(abstract_variables(experiment))
-    spec = batch or batch_spec(experiment.data, experiment.batch_size)
     params = pick(variables["params"], optimizer.trained)
     frozen = pick(variables["params"], optimizer.frozen)
     others = variables | {"params": frozen}

@@ -25,6 +25,19 @@ def batch_spec(data: Any, batch_size: int, place: NamedSharding | None = None) -
     return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype, sharding=place) for key, x in spec}
 
 
+def batch_specs(
+    experiment: Experiment, place: NamedSharding | None = None
+) -> dict[str, dict[str, jax.ShapeDtypeStruct]]:
+    """The `batch_spec` of the batches of a run by the task that they are of; one, "", where all are alike."""
+    return {
+        task: {
+            key: jax.ShapeDtypeStruct((experiment.batch_size, *x.shape), x.dtype, sharding=place)
+            for key, x in spec.items()
+        }
+        for task, spec in experiment.data.batch_specs().items()
+    }
+
+
 def model_variables(state: TrainState) -> dict[str, PyTree]:
     """The state's model variables, as `model.apply` takes them: averages of weights where the run keeps them."""
     return {"params": merge(state.ema or state.params, state.frozen), **state.model_state}
