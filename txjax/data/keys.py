@@ -44,6 +44,7 @@ BATCH_KEYS: dict[str, Key] = {
     "stored_extent": ("B 2", "float32", "rows and columns of the stored image that `extent` shows"),
     "boxes": ("B N 4", "float32", "top, left, bottom, right of each box, as fractions of the image's height and width"),
     "box_labels": ("B N", "int32", "class of each box; -1 = padding"),
+    "box_attributes": ("B N", "int32", "attribute of each box's object; -1 = none"),
     "box_areas": ("B N", "float32", "area of each box's object, in pixels of the stored image"),
     "crowd_boxes": ("B N 4", "float32", "boxes, as in `boxes`, of groups whose members are not annotated one by one"),
     "crowd_labels": ("B N", "int32", "class of each box of a group; -1 = padding"),
