@@ -19,7 +19,7 @@ Score: eval/test/accuracy 0.96 of the tokens of held-out answers by `whole`: a s
 commonest number is right for 34% of the canvases, which would be 0.78. The two stages are not run here.
 """
 
-from txjax.data import Conversations, PlainTemplate, QuestionTurns, VicunaTemplate
+from txjax.data import Conversations, PlainTemplate, QuestionTurns, TemplateQuestions, VicunaTemplate
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.multimodal.llava import LLaVA
@@ -42,7 +42,7 @@ def get_config(stage: str = "whole") -> Experiment:
     template, rate, groups = STAGES[stage]
     stack = Stack() if stage == "whole" else Stack(outputs=(-2,))
     canvases = dict(
-        turns=QuestionTurns("How many digits are there?", "{count}"),
+        turns=QuestionTurns(TemplateQuestions("How many digits are there?", "{count}")),
         template=template,
         image_feature="image",
         image_tokens=64,

@@ -42,6 +42,7 @@ from txjax.data.multimodal.conversation_templates import (
 )
 from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns, Turns
 from txjax.data.multimodal.conversations import Conversations
+from txjax.data.multimodal.questions import AlternatingQuestions, PresenceQuestions, Questions, TemplateQuestions
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -71,6 +72,7 @@ __all__ = [
     "ByName",
     "ByText",
     "AllBut",
+    "AlternatingQuestions",
     "AlternatingTasks",
     "Answers",
     "AudioChecks",
@@ -116,9 +118,11 @@ __all__ = [
     "PadSquare",
     "Pairs",
     "PlainTemplate",
+    "PresenceQuestions",
     "PromptedChoices",
     "PromptedPairs",
     "QuestionTurns",
+    "Questions",
     "RandAugment",
     "RandomCrop",
     "RandomErasing",
@@ -137,6 +141,7 @@ __all__ = [
     "TFDSDataset",
     "Tasks",
     "TaggedAudio",
+    "TemplateQuestions",
     "TextNormalization",
     "TextWindows",
     "Tokenizer",

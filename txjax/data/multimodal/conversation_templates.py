@@ -17,10 +17,14 @@ class Turn(NamedTuple):
     Attributes:
       question: the text, with `MARKER` for each image.
       answer: the text. If None, a model is to write it.
+      kind: of the question, for scores by kind. If empty, it has none.
+      references: the answers of several people, of which `answer` is one. If (), it alone is right.
     """
 
     question: str
     answer: str | None
+    kind: str = ""
+    references: tuple[str, ...] = ()
 
 
 class Mark(enum.Enum):
@@ -88,7 +92,7 @@ class PlainTemplate(ConversationTemplate):
     def pieces(self, turns: Sequence[Turn]) -> list[Piece]:
         if len(turns) != 1:
             raise UnusableConversation(f"{len(turns)} turns, and PlainTemplate is for one")
-        question, caption = turns[0]
+        question, caption, *_ = turns[0]
         images = [Piece(Mark.IMAGE)] * question.count(MARKER)
         return images if caption is None else [*images, Piece(caption + self.separator, learned=True)]
 
@@ -118,7 +122,7 @@ class VicunaTemplate(ConversationTemplate):
 
     def pieces(self, turns: Sequence[Turn]) -> list[Piece]:
         pieces = [Piece(self.system + self.separator)] if self.system else []
-        for question, answer in turns:
+        for question, answer, *_ in turns:
             asked = f"{self.user}{image_first(question)}{self.separator}{self.assistant}"
             pieces += split_markers(asked)
             if answer is not None:

@@ -1,15 +1,14 @@
 """The turns of a record's conversation: stored as such, or made of other features."""
 
 import dataclasses
-import string
 from collections.abc import Callable
 from typing import Any
 
 from txjax.data.multimodal.conversation_templates import MARKER, Turn, UnusableConversation
-from txjax.data.text.templates import Template
+from txjax.data.multimodal.questions import Questions, TemplateQuestions
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError
+from txjax.types import UserError, config_field
 
 SPEAKERS = ("human", "gpt")  # of questions and of answers, as LLaVA's files name them
 ReadTurns = Callable[[int, dict[str, Any]], list[Turn]]  # of a record, by its number and its features
@@ -59,41 +58,28 @@ class StoredTurns(Turns):
 
 @dataclasses.dataclass
 class QuestionTurns(Turns):
-    """One turn made of a record's features; the question has a marker before it for each image.
+    """One turn, a question made of a record's features; it has a marker before it for each image.
 
     Attributes:
-      question: the text of the question, or a format string over the set's features, as in `Pairs`.
-      answer: a format string.
+      questions: what makes the question and its answer.
       images: the images of a record.
     """
 
-    question: str = "{question}"
-    answer: str = "{answer}"
-    images: int = 1
+    questions: Questions = config_field(factory=TemplateQuestions)
+    images: int = config_field(1, at_least=0)
 
     def features(self, stated: Any) -> tuple[str, ...]:
-        templates = [self._answer(stated), *([self._question(stated)] if self._is_template() else [])]
-        return tuple(dict.fromkeys(name for template in templates for name in template.names))
+        return self.questions.features(stated)
 
     def function(self, stated: Any) -> ReadTurns:
-        answer = self._answer(stated)
-        question: Callable[[dict[str, Any]], str]
-        question = self._question(stated) if self._is_template() else lambda record: self.question
+        make = self.questions.function(stated)
         before = f"{MARKER}\n" * self.images
-        return lambda number, record: [Turn(before + question(record), answer(record))]
 
-    def _is_template(self) -> bool:
-        """Whether the question depends on the record. Braces that a format string can't have are left to `Template`."""
-        try:
-            return any(name is not None for _, name, _, _ in string.Formatter().parse(self.question))
-        except ValueError:
-            return True
+        def read(number: int, record: dict[str, Any]) -> list[Turn]:
+            turn = make(number, record)
+            return [turn._replace(question=before + turn.question)]
 
-    def _question(self, stated: Any) -> Template:
-        return Template(self.question, stated, "data.turns.question")
-
-    def _answer(self, stated: Any) -> Template:
-        return Template(self.answer, stated, "data.turns.answer")
+        return read
 
 
 def pair_messages(speakers: list[str], values: list[str]) -> list[Turn]:

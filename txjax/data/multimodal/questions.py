@@ -1,0 +1,163 @@
+"""Questions about the images of records, with their answers: made of other features, each of a kind."""
+
+import dataclasses
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from txjax.data.multimodal.conversation_templates import Turn
+from txjax.data.text.templates import Template
+from txjax.data.tfds import records
+from txjax.data.tokenizers.tokenizer import as_string
+from txjax.types import UserError
+
+MakeQuestion = Callable[[int, dict[str, Any]], Turn]  # of a record, by its number in the split and its features
+
+
+@dataclasses.dataclass
+class Questions:
+    """Base of what makes a question and its answer of a record. Its fields are all that they depend on, besides it.
+
+    The question has no marker for an image.
+    """
+
+    def features(self, stated: Any) -> tuple[str, ...]:
+        """The features of a record that it reads.
+
+        Args:
+          stated: the data set's features, of TFDS.
+
+        Raises:
+          UserError: the set has no such features.
+        """
+        raise NotImplementedError
+
+    def function(self, stated: Any) -> MakeQuestion:
+        """The question of a record. It follows from the number and the record alone."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class TemplateQuestions(Questions):
+    """A question and an answer by format strings over the set's features, as in `Pairs`.
+
+    Attributes:
+      question: the text of the question, or a format string.
+      answer: a format string.
+      references: the name of a sequence of texts, the answers of several people, as VQA has ten. If empty, there are
+        none, and the answer alone is right.
+      kind: of these questions, for scores by kind. If empty, they have none.
+    """
+
+    question: str = "{question}"
+    answer: str = "{answer}"
+    references: str = ""
+    kind: str = ""
+
+    def features(self, stated: Any) -> tuple[str, ...]:
+        templates = [self._answer(stated), *([self._question(stated)] if self._is_template() else [])]
+        names = [name for template in templates for name in template.names]
+        return tuple(dict.fromkeys([*names, *self._references(stated)]))
+
+    def function(self, stated: Any) -> MakeQuestion:
+        answer = self._answer(stated)
+        question = self._question(stated) if self._is_template() else lambda record: self.question
+        references = self._references(stated)
+
+        def make(number: int, record: dict[str, Any]) -> Turn:
+            right = tuple(as_string(text) for name in references for text in record[name])
+            return Turn(question(record), answer(record), self.kind, right)
+
+        return make
+
+    def _is_template(self) -> bool:
+        """Whether the question depends on the record. Braces that a format string can't have are left to `Template`."""
+        try:
+            return any(name is not None for _, name, _, _ in string.Formatter().parse(self.question))
+        except ValueError:
+            return True
+
+    def _question(self, stated: Any) -> Template:
+        return Template(self.question, stated, "data.turns.questions.question")
+
+    def _answer(self, stated: Any) -> Template:
+        return Template(self.answer, stated, "data.turns.questions.answer")
+
+    def _references(self, stated: Any) -> tuple[str, ...]:
+        """The feature of the answers of several people, if there is one. Raises UserError unless it has texts."""
+        if not self.references:
+            return ()
+        field = "data.turns.questions.references"
+        sequence = records.check_feature(field, self.references, stated, ("Sequence",)).feature
+        if type(sequence).__name__ != "Text":
+            raise UserError(field, "a sequence of texts", self.references)
+        return (self.references,)
+
+
+@dataclasses.dataclass
+class PresenceQuestions(Questions):
+    """Whether an image has an object of a class: yes or no. The classes take turns by the records' numbers.
+
+    Attributes:
+      question: the question, with the class's name in the place of `{label}`.
+      objects: the name of the set's sequence of objects, with a class `label`.
+      kind: of these questions, for scores by kind.
+    """
+
+    question: str = "Is there a {label}?"
+    objects: str = "objects"
+    kind: str = "presence"
+
+    def features(self, stated: Any) -> tuple[str, ...]:
+        self._names(stated)
+        try:
+            differs = self.question.format(label="a") != self.question.format(label="b")
+        except (ValueError, LookupError):
+            differs = False
+        if not differs:
+            expected = "a format string with {label}, such as 'Is there a {label}?'"
+            raise UserError("data.turns.questions.question", expected, self.question)
+        return (self.objects,)
+
+    def function(self, stated: Any) -> MakeQuestion:
+        names = self._names(stated)
+
+        def make(number: int, record: dict[str, Any]) -> Turn:
+            wanted = number % len(names)
+            is_there = bool(np.any(np.asarray(record[self.objects]["label"]) == wanted))
+            return Turn(self.question.format(label=names[wanted]), "yes" if is_there else "no", self.kind)
+
+        return make
+
+    def _names(self, stated: Any) -> Sequence[str]:
+        """The names of the classes. Raises UserError unless the set has objects with a class."""
+        field = "data.turns.questions.objects"
+        sequence = records.check_feature(field, self.objects, stated, ("Sequence",)).feature
+        classes: Any = sequence["label"] if "label" in getattr(sequence, "keys", dict)() else None
+        if type(classes).__name__ != "ClassLabel":
+            raise UserError(field, "a sequence with a class label", self.objects)
+        return classes.names
+
+
+@dataclasses.dataclass
+class AlternatingQuestions(Questions):
+    """Questions of several kinds in turn, by the records' numbers: of k kinds, record n has kind n mod k.
+
+    A part counts its own records only, so that record n is number n // k of its part.
+
+    Attributes:
+      parts: the kinds.
+    """
+
+    parts: tuple[Questions, ...] = ()
+
+    def features(self, stated: Any) -> tuple[str, ...]:
+        if not self.parts:
+            raise UserError("data.turns.questions.parts", "at least one kind of question", self.parts)
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.features(stated)))
+
+    def function(self, stated: Any) -> MakeQuestion:
+        parts = [part.function(stated) for part in self.parts]
+        return lambda number, record: parts[number % len(parts)](number // len(parts), record)
