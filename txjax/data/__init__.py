@@ -42,7 +42,9 @@ from txjax.data.multimodal.conversation_templates import (
 )
 from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns, Turns
 from txjax.data.multimodal.conversations import Conversations
+from txjax.data.multimodal.image_questions import ImageQuestions
 from txjax.data.multimodal.questions import AlternatingQuestions, PresenceQuestions, Questions, TemplateQuestions
+from txjax.data.multimodal.shuffled_images import ShuffledImages
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -98,6 +100,7 @@ __all__ = [
     "Either",
     "Flip",
     "Grouped",
+    "ImageQuestions",
     "Images",
     "LabelledAudio",
     "LabelledText",
@@ -132,6 +135,7 @@ __all__ = [
     "SentencePairs",
     "SentencePieceFile",
     "Sentences",
+    "ShuffledImages",
     "SlidingWindows",
     "Source",
     "Speed",
