@@ -1,7 +1,7 @@
 """UniT's encoder of images."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ class MapEncoder(MapReader, kw_only=True):
         places, inputs = self.read_map(image, extent, train)
         count = 0 if before is None else before.shape[1]
         x = places if before is None else jnp.concatenate([before.astype(places.dtype), places], axis=1)
-        sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
+        sizes: dict[str, Any] = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
         encoder = TransformerStack(**self.parts(), **sizes, name="encoder")
         features = encoder(x, inputs.after_prompt(count, 0) if count else inputs)
         assert inputs.added is not None
