@@ -1,4 +1,4 @@
-"""UniT as published (Hu and Singh 2021): eight data sets of seven tasks, with one decoder; `:separate` has one for each.
+"""UniT as published (Hu and Singh 2021): eight data sets of seven tasks, with one decoder, or `:separate` ones.
 
     txjax train --config=configs/multimodal/unit_coco.py --workdir=runs/unit_coco \\
         --config.init_from='(From("runs/detr_r50", here="vision"), From("runs/bert", here="text"))'
@@ -58,10 +58,8 @@ SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
 
 def get_config(decoders: str = "") -> Experiment:
     tasks = separate_decoders(TASKS) if decoders == "separate" else TASKS
-    objectives = {
-        name: SetPrediction() if isinstance(task.head, ObjectBoxes) else Classification()
-        for name, task in TASKS.items()
-    }
+    detection = {name for name, task in TASKS.items() if isinstance(task.head, ObjectBoxes)}
+    objectives = {name: SetPrediction() if name in detection else Classification() for name in TASKS}
     return Experiment(
         model=unit(tasks=tasks, dtype="bfloat16"),
         objective=MultiTask(tasks=objectives),
@@ -102,7 +100,7 @@ def data_sets() -> dict[str, Dataset]:
         return LabelledText(name=f"glue/{task}", split="train", **fields)
 
     return {
-        "coco": Detections(name="coco/2017", classes=91, **scenes),
+        "coco": Detections(name="coco/2017", classes=80, **scenes),
         "visual_genome": Detections(name="visual_genome", classes=1601, attribute="attribute", **scenes),
         "vqa": ImageQuestions(name="vqa_v2", questions=TemplateQuestions(), answers=numbers, length=25, **asked),
         "snli_ve": ImageQuestions(
