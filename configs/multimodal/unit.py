@@ -11,13 +11,14 @@ random. The text encoder is a BERT that `configs/text/mlm_glue.py` trained on `g
     txjax train --config=configs/multimodal/unit.py:separate ...    a decoder for each task
     txjax train --config=configs/multimodal/unit.py:mrpc ...        one task alone
 
-The data sets must be prepared in TFDS_DATA_DIR (docs/data.md); the canvases are made once. `experiments/unit/` compares
-the variants.
+The data sets must be prepared in TFDS_DATA_DIR (docs/data.md); the canvases are made once. The sweep of this file has
+three seeds of all variants; `experiments/unit/` compares them.
 """
 
 import dataclasses
 from typing import Any
 
+from txjax import sweep as axes
 from txjax.data import (
     AlternatingTasks,
     Channels,
@@ -46,10 +47,10 @@ from txjax.transfer import From
 
 STEPS = 1000  # of each task
 NAMES = ("digits", "clothes", "counting", "presence", "nlvr", "mrpc", "cola", "banking")
-VARIANTS = ("separate", *NAMES)
+VARIANTS = ("shared", "separate", *NAMES)
 
 
-def get_config(variant: str = "") -> Experiment:
+def get_config(variant: str = "shared") -> Experiment:
     chosen = (variant,) if variant in NAMES else NAMES
     parts = {name: part for name, part in of_tasks().items() if name in chosen}
     tasks = {name: task for name, (task, _, _) in parts.items()}
@@ -136,3 +137,8 @@ def of_tasks() -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
         "cola": texts("glue/cola", "validation", 2, "sentence"),
         "banking": texts("banking77", "test", 77, "text"),
     }
+
+
+def sweep() -> list[dict]:
+    """Three seeds of one decoder, of a decoder each and of a model each, with equal updates a task."""
+    return axes.grid({"variant": VARIANTS, "seed": range(3)})
