@@ -181,14 +181,14 @@ def test_its_parts_are_detrs_and_berts(tmp_path) -> None:
         (*_, (feature_map, mask)) = detrs[0].model.backbone(
             torch.tensor(pixels.transpose(0, 3, 1, 2)), torch.ones(2, 64, 64)
         )
-        places = detrs[0].model.input_projection(feature_map).flatten(2).transpose(1, 2)
+        map_tokens = detrs[0].model.input_projection(feature_map).flatten(2).transpose(1, 2)
         position = (
             detrs[0].model.position_embedding(feature_map.shape, "cpu", torch.float32, mask).flatten(2).transpose(1, 2)
         )
-        tokens = torch.cat([row("vision_tasks"), places], 1)
+        tokens = torch.cat([row("vision_tasks"), map_tokens], 1)
         padded = torch.cat([torch.zeros(2, 1, 8), position], 1)
         encoded = detrs[0].model.encoder(inputs_embeds=tokens, spatial_position_embeddings=padded).last_hidden_state
-        image = places + encoded[:, 1:]
+        image = map_tokens + encoded[:, 1:]
         embedded = bert.embeddings(torch.tensor(batch["tokens"].astype(np.int64)))
         real = torch.tensor(batch["segments"]) > 0
         visible = torch.cat([torch.ones(2, 1, dtype=bool), real], 1)
