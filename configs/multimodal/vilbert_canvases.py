@@ -19,7 +19,7 @@ from txjax.optim import AdamW, Cosine
 
 ANSWERS = ("no", "yes", "1", "2", "3")
 LENGTH = 32
-STEPS = 2000
+STEPS = 600
 
 
 def get_config() -> Experiment:
@@ -46,11 +46,11 @@ def get_config() -> Experiment:
             std=(0.25,),
         ),
         evals={
-            "test": Evaluation(data=held_out, every_steps=STEPS // 4),
-            "shuffled": Evaluation(data=ShuffledImages(held_out), every_steps=STEPS // 4),
+            "test": Evaluation(data=held_out, every_steps=STEPS // 3),
+            "shuffled": Evaluation(data=ShuffledImages(held_out), every_steps=STEPS // 3),
         },
         optimizer=AdamW(peak_lr=1e-3, weight_decay=0.01, schedule=Cosine(warmup_steps=100, final=0.0)),
         num_steps=STEPS,
         batch_size=32,
-        log_every_steps=100,
+        log_every_steps=50,
     )

@@ -22,7 +22,7 @@ from txjax.types import UserError, flat_paths
 
 from helpers.arrays import call, fill, numbers, variables
 
-pytestmark = pytest.mark.claim("Models", "ViLBERT: streams that read each other, and that a BERT gives the text's layers")
+pytestmark = pytest.mark.claim("Models", "ViLBERT: streams that read each other; a BERT gives the layers of the text")
 
 SIZES: dict[str, Any] = {"width": 8, "heads": 2}
 TOKENS = np.asarray([[3, 1, 4, 1], [5, 9, 0, 0]], np.int32)
