@@ -43,6 +43,7 @@ from txjax.data.multimodal.conversation_templates import (
 from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns, Turns
 from txjax.data.multimodal.conversations import Conversations
 from txjax.data.multimodal.image_questions import ImageQuestions
+from txjax.data.multimodal.matched_captions import MatchedCaptions
 from txjax.data.multimodal.questions import AlternatingQuestions, PresenceQuestions, Questions, TemplateQuestions
 from txjax.data.multimodal.shuffled_images import ShuffledImages
 from txjax.data.text.answers import Answers
@@ -106,6 +107,7 @@ __all__ = [
     "LabelledText",
     "LinearRatios",
     "Limits",
+    "MatchedCaptions",
     "MatchedSentences",
     "Mixing",
     "Mixture",
