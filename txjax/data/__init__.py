@@ -42,7 +42,13 @@ from txjax.data.multimodal.conversation_templates import (
 )
 from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns, Turns
 from txjax.data.multimodal.conversations import Conversations
-from txjax.data.multimodal.questions import AlternatingQuestions, PresenceQuestions, Questions, TemplateQuestions
+from txjax.data.multimodal.questions import (
+    AlternatingQuestions,
+    ListingQuestions,
+    PresenceQuestions,
+    Questions,
+    TemplateQuestions,
+)
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -102,6 +108,7 @@ __all__ = [
     "LabelledAudio",
     "LabelledText",
     "LinearRatios",
+    "ListingQuestions",
     "Limits",
     "MatchedSentences",
     "Mixing",
