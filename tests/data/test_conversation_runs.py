@@ -91,8 +91,8 @@ def test_answers_about_images(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_chat_about_an_image(tmp_path, capsys, monkeypatch):
-    """The first question has the answer of a prompt alone, also after /forget; lines that are no questions stop nothing."""
-    assert train(tmp_path) == 0
+    """The first question is answered as a prompt alone, also after /forget; other lines stop nothing."""
+    assert train(tmp_path, "--config.data.length=260") == 0
     image = f"{tmp_path}/talk/a.png"
     shared = ["generate", f"--workdir={tmp_path}/run", "--temperature=0", "--length=6", "--json"]
     capsys.readouterr()
@@ -113,7 +113,7 @@ def test_a_chat_about_an_image(tmp_path, capsys, monkeypatch):
         (["--samples=2"], "--samples: expected no --chat"),
         (["--beam=2"], "--chat: expected no --beam"),
     ):
-        assert main([*shared, "--chat", *flags]) == 2
+        assert main(["generate", f"--workdir={tmp_path}/run", "--chat", *flags]) == 2
         assert message in capsys.readouterr().err
 
 
