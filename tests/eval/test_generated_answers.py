@@ -23,6 +23,7 @@ from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.decoding.pictured_prompts import PicturedPrompt
 from txjax.eval import BlankImages, GeneratedAnswers, ShuffledImages
 from txjax.eval.multimodal.answer_metrics import vqa_accuracy
+from txjax.eval.multimodal.answer_pictures import ShownAnswer
 from txjax.eval.multimodal.image_controls import draw_partners
 from txjax.experiment import Experiment
 from txjax.models.multimodal.llava import LLaVA
@@ -112,6 +113,7 @@ def test_scores_by_kind_and_with_other_images(questions, tmp_path):
     table, *written = (tmp_path / "samples" / "x" / "7.txt").read_text().split("\n\n")
     heads, first, *_ = table.splitlines()
     assert heads.split() == ["images", "shuffled", "blank"] and first.split()[:2] == ["exact_match", "0.500"]
+    assert (tmp_path / "pictures" / "x" / "7.png").read_bytes().startswith(b"\x89PNG")
     assert written[3] == "question: <image>\nbb?\nanswer: 0\noutput: 1" and len(written) == 8
 
 
@@ -127,6 +129,13 @@ def test_soft_accuracy_of_several_answers():
     assert [vqa_accuracy(text, turn) for text in ("2", " Two.", "4")] == [pytest.approx(2 / 3), pytest.approx(1 / 3), 0]
     assert vqa_accuracy("2", Turn("How many?", "2", "", ("2",) * 10)) == 1
     assert [vqa_accuracy(text, Turn("How many?", "Two")) for text in ("Two", "two")] == [1, 0]
+
+
+def test_a_caption_has_the_right_answer_where_it_is_another():
+    turn = Turn("<image>\nHow many digits are there?", "2")
+    image = np.zeros((4, 4, 1))
+    assert ShownAnswer(image, turn, "2").caption() == "How many digits are\nthere?\n2"
+    assert ShownAnswer(image, turn, "3").caption() == "How many digits are\nthere?\n3 (not 2)"
 
 
 @pytest.mark.slow

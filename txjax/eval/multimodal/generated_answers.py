@@ -13,8 +13,10 @@ from txjax.decoding.pictured_prompts import PicturedPrompts
 from txjax.eval.bootstrap_intervals import intervals
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.multimodal.answer_metrics import METRICS, check_metrics, score_answers
+from txjax.eval.multimodal.answer_pictures import ShownAnswer, answer_rows
 from txjax.eval.multimodal.answer_table import list_answers
 from txjax.eval.multimodal.image_controls import IMAGE_KEYS, BlankImages, ImageControl, ShuffledImages
+from txjax.eval.pictures import can_show, pixels
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.objectives import NextToken, Objective, model_inputs, select_keys
 from txjax.types import Batch, PyTree, UserError, config_field
@@ -33,7 +35,7 @@ class GeneratedAnswers(Evaluator):
     the images is right less often then. Examples of weight 0 are left out.
 
     Writes the table of all scores with their 95% intervals, and answers below it, in `samples/NAME/STEP.txt` of the
-    workdir and in the report.
+    workdir and in the report, and draws right and wrong ones beside their images in `pictures/NAME/STEP.png`.
 
     Scores: METRIC; METRIC_KIND of the questions of each kind; each with the name of a control at the end, too:
     `exact_match`, `exact_match_counting`, `exact_match_shuffled`, `exact_match_counting_shuffled`.
@@ -47,6 +49,7 @@ class GeneratedAnswers(Evaluator):
       length: tokens of an answer at most.
       search: how tokens are chosen. If its `end` is (), the template's end token ends an answer.
       count: the number of answers in the file. If None, all.
+      shown: the images in each row of the picture.
     """
 
     metrics: tuple[str, ...] = tuple(METRICS)
@@ -54,6 +57,7 @@ class GeneratedAnswers(Evaluator):
     length: int = config_field(16, at_least=1)
     search: Search = config_field(factory=_greedy)
     count: int | None = config_field(100, at_least=1)
+    shown: int = config_field(6, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return "id", "tokens", "weights"
@@ -103,6 +107,7 @@ class GeneratedAnswers(Evaluator):
                 rows |= score_answers(texts, turns, self.metrics, ending)
             scores = self.keep_and_rescore(context, rows)
             self._write(context, step, rows, scores, turns, outputs[""])
+            self._draw(context, step, rows, turns, outputs[""])
             return scores
 
         return evaluate
@@ -120,6 +125,21 @@ class GeneratedAnswers(Evaluator):
         endings = ["", *(f"_{control.name}" for control in self.controls)]
         content = list_answers(scores, intervals(self.rescore, rows), endings, turns, outputs, self.count)
         context.write("samples", step, "txt", content.encode())
+
+    def _draw(self, context: Context, step: int, rows: Rows, turns: list[Turn], outputs: list[str]) -> None:
+        """Draws the first answers that are wholly right, and the first others, if the images can be shown."""
+        if not can_show(self.data) or context.folder is None:
+            return
+        is_right = rows[self.metrics[0]] == 1
+        groups: dict[str, list[ShownAnswer]] = {"right": [], "wrong": []}
+        for number, turn, output, right in zip(rows[ID].tolist(), turns, outputs, is_right, strict=True):
+            group = groups["right" if right else "wrong"]
+            if len(group) < self.shown:
+                example = context.source.example(number, 0, np.random.default_rng(0))
+                image = example["images"][0] if "images" in example else example["image"]
+                group.append(ShownAnswer(pixels(self.data, image), turn, output))
+        if answers := {name: group for name, group in groups.items() if group}:
+            context.write("pictures", step, "png", answer_rows(answers))
 
     def _conversations(self) -> Conversations:
         if not isinstance(self.data, Conversations):
