@@ -55,9 +55,9 @@ class SetPrediction(Objective):
         giou        giou * (1 - GIoU)
         attribute   attribute * cross entropy of the attribute, for a head that is `ObjectAttributes`; no cost
 
-    The first is a weighted mean over predictions, the others are means over the objects of the batch, the last one over those with
-    an attribute. Training adds the
-    same losses of the predictions after every layer but the last, matched by themselves: `auxiliary_class`, ...
+    The first is a weighted mean over predictions, the others are means over the objects of the batch, the last one over
+    those with an attribute. Training adds the same losses of the predictions after every layer but the last, matched by
+    themselves: `auxiliary_class`, ...
 
     Metrics: `class_accuracy`, `iou` and `attribute_accuracy` of the matched predictions.
 

@@ -24,9 +24,9 @@ class Detections(TFDSDataset):
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std, 0 where it is padded, below and to the right; extent
     int32 [2], its rows and columns without padding; boxes float32 [N 4], (top, left, bottom, right) as fractions of the
-    padded image; box_labels int32 [N], -1 where there is no object; with `masks_feature` masks int32 [N H W]; with `attribute` box_attributes
-    int32 [N], -1 for none; weights
-    float32 [], 1, or 0 if the image was left out. An image may have no object.
+    padded image; box_labels int32 [N], -1 where there is no object; with `masks_feature` masks int32 [N H W]; with
+    `attribute` box_attributes int32 [N], -1 for none; weights float32 [], 1, or 0 if the image was left out. An image
+    may have no object.
 
     For evaluations: stored_extent float32 [2], the rows and columns of the stored image that are shown; box_areas
     float32 [N], the objects' areas in pixels of the stored image; crowd_boxes float32 [N 4] and crowd_labels int32 [N],
@@ -105,7 +105,7 @@ class Detections(TFDSDataset):
                     f"a sequence with bbox (BBoxFeature) and label (ClassLabel), and this one has {list(objects)}"
                 )
                 raise UserError("data.boxes_feature", expected, self.boxes_feature)
-        if self.attribute is not None and type(objects.get(self.attribute)).__name__ != "ClassLabel":
+        if self.attribute is not None and type(dict(objects).get(self.attribute)).__name__ != "ClassLabel":
             raise UserError("data.attribute", f"a class of each object, one of {list(objects)}", self.attribute)
         for name in ("area", "is_crowd"):
             if name in objects and (objects[name].shape != () or np.dtype(objects[name].np_dtype).kind not in "biuf"):
@@ -143,9 +143,8 @@ class DetectionSource:
         if scene is None:
             empty = np.full(data.objects, NO_OBJECT, np.int32)
             example = {name: np.zeros(x.shape, x.dtype) for name, x in data.spec().items() if name != "id"}
-            return example | {
-                name: empty for name in ("box_labels", "crowd_labels", "box_attributes") if name in example
-            }
+            labels = {"box_labels", "crowd_labels", "box_attributes"} & example.keys()
+            return example | dict.fromkeys(labels, empty)
         for transform in data.transforms:
             scene = scene.apply_transform(transform, rng)
         return self._pad_scene(scene, index)

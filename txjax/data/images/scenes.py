@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -37,7 +38,8 @@ class Annotations:
     def select(self, rows: Bool[np.ndarray, "N"]) -> "Annotations":
         """The annotations of these rows."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return Annotations(**{name: None if x is None else x[rows] for name, x in values.items()})
+        chosen: dict[str, Any] = {name: None if x is None else x[rows] for name, x in values.items()}
+        return Annotations(**chosen)
 
     def apply_view(self, view: View, height: int, width: int) -> "Annotations":
         """What a view of the image shows of them, without those of which nothing is left.

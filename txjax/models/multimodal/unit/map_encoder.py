@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.transformer_stack import TransformerStack
+from txjax.models.transformer_stack import TransformerStack, stack_fields
 from txjax.models.vision.detr.map_reader import MapReader
 from txjax.nn import MLP, Block, Init, LayerNorm, Mixer, Norm, PositionedAttention, PostNorm, Xavier
 
@@ -54,11 +54,10 @@ class MapEncoder(MapReader, kw_only=True):
           extent: rows and columns of the image that are not padding. If None, all are.
           before: tokens without a position that all places see. They are not in the output. If None, there are none.
         """
-        places, inputs = self.read_map(image, extent, train)
+        x, inputs = self.read_map(image, extent, train)
         count = 0 if before is None else before.shape[1]
-        x = places if before is None else jnp.concatenate([before.astype(places.dtype), places], axis=1)
-        sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
-        encoder = TransformerStack(**self.parts(), **sizes, name="encoder")
-        features = encoder(x, inputs.after_prompt(count, 0) if count else inputs)
+        tokens = x if before is None else jnp.concatenate([before.astype(x.dtype), x], axis=1)
+        encoder = TransformerStack(**stack_fields(self), name="encoder")
+        features = encoder(tokens, inputs.after_prompt(count, 0) if count else inputs)
         assert inputs.added is not None
-        return DecoderSource(places + features[:, count:], inputs.added, inputs.mask.key_segments)
+        return DecoderSource(x + features[:, count:], inputs.added, inputs.mask.key_segments)

@@ -89,7 +89,7 @@ class UniT(WithDecoder, kw_only=True):
     def head(self) -> Head | None:
         """The head of the call's task; None if there is no such task."""
         task = self.tasks.get(self.task or "")
-        return task and task.head
+        return None if task is None else task.head
 
     @nn.nowrap
     def for_task(self, task: str) -> Any:
@@ -178,7 +178,7 @@ class UniT(WithDecoder, kw_only=True):
         """An encoder's output, at the decoder's width."""
 
         def linear(name: str, x: Float[Array, "B S W"]) -> Float[Array, "B S D"]:
-            fields = dict(kernel_init=self.kernel_init, name=f"{kind}_{name}")
+            fields: dict[str, Any] = dict(kernel_init=self.kernel_init, name=f"{kind}_{name}")
             return Linear((self.width,), ("embed",), ("width",), **fields)(x.astype(self.dtype))
 
         features = linear("features", source.features)

@@ -83,17 +83,17 @@ class DETR(MapReader, TwoStacks, kw_only=True):
         Args:
           extent: rows and columns of the image that are not padding. If None, all are.
         """
-        places, inputs = self.read_map(image, extent, train)
-        features = TransformerStack(**self.encoder_fields(), name="encoder")(places, inputs)
+        x, inputs = self.read_map(image, extent, train)
+        features = TransformerStack(**self.encoder_fields(), name="encoder")(x, inputs)
         segments = inputs.mask.key_segments
         indices = jnp.arange(self.queries, dtype=jnp.int32)[None]
         embed = Embed(self.queries, self.width, axis="queries", std=1.0, name="queries")
         queries = embed(indices, self.dtype)
         mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(indices), key_segments=segments)
         decoder = QueryDecoder(**self.decoder_fields(), name="decoder")
-        x = jnp.zeros((len(image), self.queries, self.width), self.dtype)
+        empty = jnp.zeros((len(image), self.queries, self.width), self.dtype)
         memory = Memory(features, mask, inputs.added)
-        *others, last = decoder(x, StackInputs(indices, indices, train=train, memory=memory, added=queries))
+        *others, last = decoder(empty, StackInputs(indices, indices, train=train, memory=memory, added=queries))
         return self.apply_head(Encoded(last, stages=tuple(Encoded(stage) for stage in others)), self.head, train)
 
     @nn.nowrap
