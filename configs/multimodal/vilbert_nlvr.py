@@ -19,7 +19,7 @@ from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
 LENGTH = 28
-VOCAB = 400
+VOCAB = 351  # all that the statements give
 STEPS = 1000
 
 
