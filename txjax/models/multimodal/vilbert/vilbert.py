@@ -83,7 +83,7 @@ class ViLBERT(Transformer, kw_only=True):
           hidden_regions: regions whose features are zeros. If None, none are.
         """
         if self.text.head is not None:
-            raise UserError("config.model.text.head", None, type(self.text.head).__name__)
+            raise UserError("config.model.text.head", "None", type(self.text.head).__name__)
         sources = {"image": image, "regions": regions, "region_boxes": region_boxes, "region_segments": region_segments}
         region_set = self.regions.read(sources)
         encoded = self.text(tokens, segments, positions, types, languages, train=train)
@@ -92,8 +92,8 @@ class ViLBERT(Transformer, kw_only=True):
             features = jnp.where(hidden_regions[..., None], 0, features)
         embedded = self.embed_regions(features, region_set.place_numbers(), train)
         is_text, is_image = (
-            jnp.ones(x.shape[:2], jnp.int32) if real is None else (real > 0).astype(jnp.int32)
-            for x, real in ((tokens, segments), (features, region_set.segments))
+            jnp.ones(x.shape[:2], jnp.int32) if numbers is None else (numbers > 0).astype(jnp.int32)
+            for x, numbers in ((tokens, segments), (features, region_set.segments))
         )
         with quantized(self.quantize) if self.quantize else contextlib.nullcontext():
             streams = encoded.features, embedded
@@ -107,15 +107,15 @@ class ViLBERT(Transformer, kw_only=True):
 
     @nn.nowrap
     def embed_regions(
-        self, features: Float[Array, "B R C"], places: Float[Array, "#B R 5"], train: bool
+        self, features: Float[Array, "B R C"], place_numbers: Float[Array, "#B R 5"], train: bool
     ) -> Float[Array, "B R E"]:
         """The regions as they enter the image's stream."""
 
         def linear(name: str, x: Float[Array, "#B R n"]) -> Float[Array, "#B R E"]:
-            fields = dict(in_axes=("pixels",), kernel_init=self.kernel_init, name=name)
+            fields: dict[str, Any] = dict(in_axes=("pixels",), kernel_init=self.kernel_init, name=name)
             return Linear((self.width,), ("embed",), **fields)(x.astype(self.dtype))
 
-        x = linear("region_embed", features) + linear("place_embed", places)
+        x = linear("region_embed", features) + linear("place_embed", place_numbers)
         x = self.norm.clone(parent=self, name="norm_regions").normalise(x, train)
         return nn.Dropout(self.dropout, deterministic=not train)(x)
 
