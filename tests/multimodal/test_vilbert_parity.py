@@ -239,12 +239,12 @@ def write_fixture(source: str) -> None:
     assert not rest and not unexpected, (rest, unexpected)
     batch = {name: torch.tensor(x) for name, x in inputs().items()}
     top, left, bottom, right = batch["region_boxes"].unbind(-1)
-    places = torch.stack([left, top, right, bottom, (bottom - top) * (right - left)], -1)
+    place_numbers = torch.stack([left, top, right, bottom, (bottom - top) * (right - left)], -1)
     with torch.no_grad():
         text, image, pooled_text, pooled_image, _ = reference.bert(
             batch["tokens"].long(),
             batch["regions"],
-            places,
+            place_numbers,
             batch["types"].long(),
             batch["segments"],
             batch["region_segments"],
