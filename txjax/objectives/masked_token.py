@@ -87,7 +87,8 @@ class MaskedToken(Objective):
         inputs = self.inputs(model, batch) | {"tokens": corrupted.tokens}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, output, batch)
-        return aux.outcome(*self.text_terms(*output, batch, corrupted, batch["weights"], train))
+        logits, pair_logits = output
+        return aux.outcome(*self.text_terms(logits, pair_logits, batch, corrupted, batch["weights"], train))
 
     def text_terms(
         self,
