@@ -43,6 +43,7 @@ def test_a_config_reaches_its_score(score, tfds, tmp_path, monkeypatch):
     last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
     print(f"{score.name}: {score.metric} {last[score.metric]:.4g}, promised {score.value}")
     assert last["step"] == experiment.num_steps and score.holds(last[score.metric])
+    assert not [name for name, most in score.bounds if last[name] > most]
 
 
 def test_a_config_that_trains_on_a_cpu_has_a_score_that_its_evaluations_give():
@@ -64,6 +65,11 @@ def test_scores_are_read_from_docstrings(tmp_path):
         ),
         ("1.5 minutes of a CPU", "mrpc: eval/valid/f1 0.7 ± 0.1.", ("mrpc", "eval/valid/f1", 0.7, 1.5)),
         ("90 seconds on two CPU cores", "eval/test/accuracy 0.976.", (None, "eval/test/accuracy", 0.976, 1.5)),
+        (
+            "5 minutes on a CPU",
+            "eval/test/accuracy 0.85, and\neval/shuffled/accuracy is at most 0.62.",
+            (None, "eval/test/accuracy", 0.85, 5.0, (("eval/shuffled/accuracy", 0.62),)),
+        ),
         ("1e18 FLOPs", "not run here.", None),
     ):
         path.write_text(f'"""A config.\n\nCost: {cost}.\nScore: {line}\n"""\n')
