@@ -214,8 +214,7 @@ FAULTS = (
     Fault(
         "a run that resumes after an epoch skips a batch",
         "return _batches(read, start_step, sys",
-        "start_step += start_step * batch_size > len(source)\n"
-        "    return _batches(read, start_step, sys",
+        "start_step += start_step * batch_size > len(source)\n    return _batches(read, start_step, sys",
         "tests/data/test_loader.py -k start_at_any_step",
     ),
     Fault(

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from txjax.data import CaptionedImages, Characters, Flip, Images, Trained, WordPiece, train_batches
+from txjax.data import CaptionedImages, Characters, Flip, Images, MatchedCaptions, Trained, WordPiece, train_batches
 from txjax.data.loading.default_eval_data import differences
 from txjax.data.loading.rng import example_rng
 from txjax.eval import LinearProbe, Retrieval
@@ -69,6 +69,25 @@ def test_each_of_the_ways_to_have_a_caption(captioned):
     assert draws != [texts_of(random, epoch, seed=1) for epoch in range(20)]
     assert first.texts([0, 3]) == [["a red dog", "one dog"], ["one cat", "a cat", " "]]
     assert len({source.fingerprint for source in (first, every, random)}) == 3
+
+
+def test_a_caption_is_the_images_or_another_ones(captioned):
+    data = MatchedCaptions(**vars(captioned()))
+    source = data.open()
+    plain = captioned().open()
+    spec = {key: (x.shape, x.dtype) for key, x in data.spec().items() if key != "id"}
+    texts = texts_of(plain)
+    matched = []
+    for epoch in range(40):
+        for index, text in enumerate(texts_of(source, epoch)):
+            example = source.example(index, epoch, example_rng(0, epoch, index))
+            assert {key: (array.shape, array.dtype) for key, array in example.items()} == spec
+            np.testing.assert_array_equal(example["image"], plain.example(index, 0, None)["image"])
+            size = example["segments"].sum()
+            assert example["weights"].tolist() == [0] + [1] * (size - 2) + [0] * (LENGTH + 1 - size)
+            assert (text == texts[index]) == example["next_sentence"]
+            matched.append(int(example["next_sentence"]))
+    assert 60 < sum(matched) < 100  # of 160
 
 
 def test_a_run_that_resumes_has_the_same_captions(captioned):

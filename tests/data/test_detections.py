@@ -1,5 +1,6 @@
 """Images with boxes and masks: padded, transformed together, refused or left out; the canvases that ship."""
 
+import dataclasses
 import logging
 
 import numpy as np
@@ -164,6 +165,19 @@ def test_crowds_are_apart_from_the_objects(crowd_dir):
     assert list(example["extent"]) == [16, 32] and list(example["stored_extent"]) == [8, 16]
     # The mask of the last object has its own number in the image of numbers, which the crowd's comes before.
     assert example["masks"].sum((1, 2)).tolist() == [8 * 8, 8 * 8, 0] and example["masks"][1, 8:, 24:32].all()
+
+
+def test_attributes_follow_their_objects(tmp_path):
+    boxes = [(0, 0, 0.5, 0.25), (0.25, 0.25, 1, 0.75), (0.5, 0.75, 1, 1)]
+    data_dir = scene_set.prepare(tmp_path, [scene(boxes) | {"color": [3, -1, 1]}])
+    data = scenes(data_dir, attribute="color", masks_feature=None, shape=(8, 8, 1), objects=4)
+    cut = dataclasses.replace(data, transforms=(CenterCrop(8),))  # columns 4 to 12: without the first and the last one
+    assert cut.open().example(0, 0, np.random.default_rng(0))["box_attributes"].tolist() == [-1, -1, -1, -1]
+    whole = dataclasses.replace(data, shape=(8, 16, 1))
+    example = whole.open().example(0, 0, np.random.default_rng(0))
+    assert example["box_attributes"].tolist() == [3, -1, 1, -1] and example["box_attributes"].dtype == np.int32
+    with pytest.raises(UserError, match="data.attribute: expected a class of each object, one of .*'colour'"):
+        dataclasses.replace(data, attribute="colour").check()
 
 
 def test_areas_of_what_a_crop_shows(crowd_dir):

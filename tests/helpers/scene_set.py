@@ -17,10 +17,14 @@ Box = tuple[float, float, float, float]
 def prepare(folder: Path, records: Sequence[dict[str, Any]]) -> str:
     """Writes the set `made_scenes` of these records (image, instances, boxes); returns its `data_dir`.
 
-    A record may have `labels`; all may have `is_crowd` and `area`, as COCO's.
+    A record may have `labels`; all may have `is_crowd` and `area`, as COCO's, and `color`.
     """
     one_of_three = features.ClassLabel(num_classes=3)
-    more = {name: kind for name, kind in (("is_crowd", np.bool_), ("area", np.int64)) if name in records[0]}
+    more = {
+        name: kind
+        for name, kind in (("is_crowd", np.bool_), ("area", np.int64), ("color", features.ClassLabel(num_classes=4)))
+        if name in records[0]
+    }
     layout = {
         "image": features.Image(shape=(None, None, 1)),
         "instances": features.Image(shape=(None, None, 1)),
@@ -37,7 +41,7 @@ def scene(record: dict[str, Any]) -> dict[str, Any]:
     """The record with a label for each of its boxes: if it has none, 0, 1, 2, 0, ..."""
     boxes = record["boxes"]
     columns = {"bbox": boxes, "label": record.get("labels", [i % 3 for i in range(len(boxes))])}
-    columns |= {name: record[name] for name in ("is_crowd", "area") if name in record}
+    columns |= {name: record[name] for name in ("is_crowd", "area", "color") if name in record}
     objects = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     files = {name: io.BytesIO(record[name]) for name in ("image", "instances")}
     return {**files, "objects": objects, "places": [{"label": 0}], "worded": []}

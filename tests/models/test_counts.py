@@ -41,7 +41,8 @@ def shapes_of(preset: Preset, size: str) -> dict[str, Any]:
     inputs = {name: shape for name, shape in INPUTS.items() if name in arguments}
     inputs |= {**preset.inputs, **preset.sizes[size].inputs}
     arrays = {name: jnp.zeros(shape.shape, shape.dtype) for name, shape in inputs.items()}
-    return flat_paths(shapes(model, **arrays)["params"])
+    models = [model.for_task(task) for task in getattr(model, "tasks", ())] or [model]
+    return {path: x for part in models for path, x in flat_paths(shapes(part, **arrays)["params"]).items()}
 
 
 @per_family("name", lambda name: describe_tree(model_of(name)), seconds=0.3, cover=False, budget=6)

@@ -32,10 +32,10 @@ def test_padding_changes_nothing() -> None:
     padded = numbers(2, 20, 28, 1, seed=1)
     padded[0, :12, :20] = image[0]
     seen = call(jax.jit(model.apply), made, padded, np.array([[12, 20], [20, 28]], np.int32))
-    for ours, theirs in zip(seen, alone, strict=True):
+    for ours, theirs in zip(seen[:2], alone[:2], strict=True):
         np.testing.assert_allclose(ours[:, 0], theirs[:, 0], rtol=1e-4, atol=1e-5)
     empty = call(jax.jit(model.apply), made, padded, np.zeros((2, 2), np.int32))
-    assert all(np.isfinite(part).all() for part in empty)
+    assert all(np.isfinite(part).all() for part in jax.tree.leaves(empty))
 
 
 def test_layers_share_norm_and_head() -> None:
@@ -48,7 +48,8 @@ def test_layers_share_norm_and_head() -> None:
         layers = jax.tree.map(lambda x, depth=depth: x[:depth], params["decoder"]["layers"])
         params["decoder"] = params["decoder"] | {"layers": layers}
         shallow = small(depth=depth, encoder_depth=3)
-        for ours, theirs in zip(call(jax.jit(shallow.apply), {"params": params}, image), whole, strict=True):
+        predictions = call(jax.jit(shallow.apply), {"params": params}, image)
+        for ours, theirs in zip(predictions[:2], whole[:2], strict=True):
             np.testing.assert_allclose(ours[-1], theirs[depth - 1], rtol=1e-4, atol=1e-5)
 
 

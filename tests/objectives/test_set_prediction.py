@@ -15,6 +15,7 @@ from txjax.models.vision.detr import DETR
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.nn import Classes, ConvEmbedding, MeanTokens, ObjectBoxes, ObjectPredictions
 from txjax.objectives import SetPrediction
+from txjax.objectives.set_prediction import Objects
 from txjax.types import UserError
 
 from helpers.arrays import on_jax
@@ -64,7 +65,7 @@ def giou(a: np.ndarray, b: np.ndarray) -> float:
 
 def transcript(layer: int, given: Any, box: float, generalised: float, none: float) -> dict[str, float]:
     """Equations 1 and 2 and appendix A.2 of the paper, image by image."""
-    logits, predicted = (np.asarray(x[layer], np.float64) for x in predictions())
+    logits, predicted = (np.asarray(x[layer], np.float64) for x in predictions()[:2])
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     total, weight, distance, apart, objects = 0.0, 0.0, 0.0, 0.0, 0
     for i in np.flatnonzero(WEIGHTS):
@@ -108,6 +109,25 @@ def test_equals_the_transcript(extent) -> None:
         assert found.keys() == wanted.keys()
         for name, value in wanted.items():
             np.testing.assert_allclose(found[name], value, rtol=2e-5, err_msg=name)
+
+
+def test_the_loss_of_attributes_is_that_of_the_matched_predictions() -> None:
+    logits = jax.random.normal(jax.random.key(4), (LAYERS, B, Q, 3))
+    attributes = np.array([[1, -1, -1, -1], [-1, -1, -1, -1], [0, 2, -1, 1], [2, -1, -1, -1]], np.int32)
+    goal = SetPrediction(attribute=0.5)
+    examples = batch(box_attributes=jnp.asarray(attributes))
+    output = goal(Fixed(predictions()._replace(attributes=logits)), {}, examples, jax.random.key(0), False)
+    chosen = goal.match(jax.tree.map(lambda x: x[-1:], predictions()), Objects.of(examples))[0]
+    with_one = [(i, n) for i, n in np.argwhere(attributes >= 0) if WEIGHTS[i]]
+    rows = np.stack([np.asarray(logits[-1, i, chosen[i, n]], np.float64) for i, n in with_one])
+    labels = np.array([attributes[i, n] for i, n in with_one])
+    surprise = np.log(np.exp(rows).sum(1)) - rows[np.arange(len(labels)), labels]
+    np.testing.assert_allclose(output.losses["attribute"].value, 0.5 * surprise.mean(), rtol=1e-5)
+    np.testing.assert_allclose(output.metrics["attribute_accuracy"].value, (rows.argmax(1) == labels).mean())
+    plain = goal(Fixed(predictions()), {}, examples, jax.random.key(0), False)
+    assert plain.losses.keys() == output.losses.keys() - {"attribute"}
+    with pytest.raises(UserError, match="config.data.attribute: expected the feature of the objects' attributes"):
+        goal(Fixed(predictions()._replace(attributes=logits)), {}, batch(), jax.random.key(0), False)
 
 
 @pytest.mark.slow

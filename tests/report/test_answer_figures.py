@@ -16,7 +16,7 @@ from txjax.types import UserError
 from helpers.arrays import variables
 from helpers.conversation_folder import entry, pixels, write
 
-pytestmark = pytest.mark.claim("Inspection", "the patches of an image that the tokens of an answer attend to")
+pytestmark = pytest.mark.claim("Evaluation", "the patches of an image that the tokens of an answer attend to")
 
 
 def model() -> LLaVA:

@@ -97,6 +97,7 @@ def test_a_row_has_the_losses_and_the_speed_of_the_tasks_that_were_drawn(experim
         (other,) = {"images", "texts"} - {name}
         assert row[f"train/{name}/accuracy"] >= 0 and f"train/{other}/accuracy" not in row
         assert row["train/loss"] == row[f"train/{name}/classification"] and f"train/{other}/classification" not in row
+        assert row[f"train/{name}/loss"] == row["train/loss"] and f"train/{other}/loss" not in row
         speeds = {key: value for key, value in row.items() if key.startswith("perf/")}
         if name in compiled:
             done = speeds[f"perf/{name}/flops_per_s"] * speeds[f"perf/{name}/step_ms"] / 1e3

@@ -42,6 +42,8 @@ from txjax.data.multimodal.conversation_templates import (
 )
 from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns, Turns
 from txjax.data.multimodal.conversations import Conversations
+from txjax.data.multimodal.image_questions import ImageQuestions
+from txjax.data.multimodal.matched_captions import MatchedCaptions
 from txjax.data.multimodal.questions import (
     AlternatingQuestions,
     ListingQuestions,
@@ -49,6 +51,7 @@ from txjax.data.multimodal.questions import (
     Questions,
     TemplateQuestions,
 )
+from txjax.data.multimodal.shuffled_images import ShuffledImages
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -104,12 +107,14 @@ __all__ = [
     "Either",
     "Flip",
     "Grouped",
+    "ImageQuestions",
     "Images",
     "LabelledAudio",
     "LabelledText",
     "LinearRatios",
     "ListingQuestions",
     "Limits",
+    "MatchedCaptions",
     "MatchedSentences",
     "Mixing",
     "Mixture",
@@ -139,6 +144,7 @@ __all__ = [
     "SentencePairs",
     "SentencePieceFile",
     "Sentences",
+    "ShuffledImages",
     "SlidingWindows",
     "Source",
     "Speed",

@@ -12,7 +12,7 @@ from txjax.types import UserError, near_misses
 
 Key = tuple[str, str, str]  # shape, dtype, meaning
 
-# B batch, L length, S length of a source, O choices, I images, T samples or frames, N things in an image.
+# B batch, L length, S length of a source, O choices, I images, R regions, T samples or frames, N things in an image.
 # H W height and width.
 BATCH_KEYS: dict[str, Key] = {
     "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
@@ -39,11 +39,16 @@ BATCH_KEYS: dict[str, Key] = {
     "end": ("B", "int32", "index in `tokens` of an answer's last token"),
     "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
     "images": ("B I H W C", "float32", "pixels of the images of a text, in their order; zeros where there are fewer"),
+    "regions": ("B R C", "float32", "features of R regions of an image, the first of which is the whole image"),
+    "region_boxes": ("B R 4", "float32", "top, left, bottom, right of each region, as in `boxes`"),
+    "region_segments": ("B R", "int32", "1 for each region; 0 = padding"),
+    "region_classes": ("B R K", "float32", "probabilities of each region's K classes by a detector"),
     "clean_image": ("B H W C", "float32", "the image of the same example without augmentations, which a teacher sees"),
     "extent": ("B 2", "int32", "rows and columns of `image` that are not padding, which is below and to the right"),
     "stored_extent": ("B 2", "float32", "rows and columns of the stored image that `extent` shows"),
     "boxes": ("B N 4", "float32", "top, left, bottom, right of each box, as fractions of the image's height and width"),
     "box_labels": ("B N", "int32", "class of each box; -1 = padding"),
+    "box_attributes": ("B N", "int32", "attribute of each box's object; -1 = none"),
     "box_areas": ("B N", "float32", "area of each box's object, in pixels of the stored image"),
     "crowd_boxes": ("B N 4", "float32", "boxes, as in `boxes`, of groups whose members are not annotated one by one"),
     "crowd_labels": ("B N", "int32", "class of each box of a group; -1 = padding"),
@@ -70,6 +75,7 @@ MODALITIES: dict[str, tuple[str, ...]] = {
     "tokens": ("segments", "positions", "types", "languages"),
     "image": ("extent",),
     "images": (),
+    "regions": ("region_boxes", "region_segments"),
     "features": ("features_length",),
 }
 

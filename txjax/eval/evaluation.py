@@ -1,5 +1,6 @@
 """The mean of an objective over a data set; exact with padding, because sums and counts are divided only at the end."""
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -82,13 +83,21 @@ def named_sums(sums: Sums) -> dict[str, Mean]:
 
 
 def scores(means: Mapping[str, float | None]) -> dict[str, float]:
-    """The scores from the means of what is `named_sums`. One that is None, since nothing is counted, has no score."""
+    """The scores from the means of what is `named_sums`. One that is None, since nothing is counted, has no score.
+
+    A loss of each task, whose terms are `TASK/TERM`, is among them.
+    """
     known = {name: mean for name, mean in means.items() if mean is not None}
     terms = {name.removeprefix(TERM): mean for name, mean in known.items() if name.startswith(TERM)}
     metrics = {name: mean for name, mean in known.items() if not name.startswith(TERM)}
     # Where the loss is a mean of its own, it is that of several tasks.
     several = sum(name.startswith(TERM) for name in means) > 1 or "loss" in metrics
-    return ({"loss": sum(terms.values())} if terms else {}) | metrics | (terms if several else {})
+    by_task = collections.defaultdict(list)
+    for name, value in terms.items():
+        if "/" in name:
+            by_task[name.partition("/")[0]].append(value)
+    sums = {f"{task}/loss": sum(values) for task, values in by_task.items()}
+    return ({"loss": sum(terms.values())} if terms else {}) | metrics | sums | (terms if several else {})
 
 
 def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Batch], Sums]:

@@ -1,11 +1,11 @@
 """Stacks of layers as parts of a model."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from txjax.models.transformer import SubTransformer
+from txjax.models.transformer import SubTransformer, Transformer
 from txjax.nn import StackInputs
 
 
@@ -20,6 +20,11 @@ class TransformerStack(SubTransformer, kw_only=True):
         """The features; positions are added here. M = L, but in `SourceStack`."""
         x = self.positions.add(x, inputs.positions, inputs.grid)
         return self.end(self.layers(x, inputs), inputs.train)
+
+
+def stack_fields(model: Transformer) -> dict[str, Any]:
+    """The fields of a stack of a model's sizes and parts: `TransformerStack(**stack_fields(self), name="encoder")`."""
+    return model.parts() | {name: getattr(model, name) for name in ("width", "depth", "heads", "kv_heads")}
 
 
 class SourceStack(TransformerStack, kw_only=True):

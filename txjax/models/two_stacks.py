@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 
 from txjax.models.transformer import Transformer
+from txjax.models.transformer_stack import stack_fields
 from txjax.nn import MLP, CrossAttention
 from txjax.parametrization import Scaling
 from txjax.types import config_field
@@ -23,8 +24,7 @@ class WithDecoder(Transformer, kw_only=True):
     @nn.nowrap
     def decoder_fields(self) -> dict[str, Any]:
         """The fields of the decoder, for `TransformerStack` inside the model."""
-        sizes = {"width": self.width, "depth": self.depth, "heads": self.heads, "kv_heads": self.kv_heads}
-        return self.parts() | sizes | {"cross": self.cross.clone(parent=None, name=None)}
+        return stack_fields(self) | {"cross": self.cross.clone(parent=None, name=None)}
 
 
 class TwoStacks(WithDecoder, kw_only=True):

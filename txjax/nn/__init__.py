@@ -38,12 +38,15 @@ from txjax.nn.heads.class_heads import (
     Projected,
     StartEnd,
     TokenClasses,
+    TransformedClasses,
 )
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.mask_schedule import MASK_SCHEDULES
+from txjax.nn.heads.object_attributes import ObjectAttributes
 from txjax.nn.heads.object_boxes import ObjectBoxes, ObjectPredictions
 from txjax.nn.heads.pair_features import PairFeatures, unit_length
+from txjax.nn.heads.pair_heads import MaskedPairs, ProductPooler, RegionOutputs
 from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
 from txjax.nn.heads.replaced_tokens import ReplacedTokens
 from txjax.nn.heads.several_heads import Heads

@@ -18,6 +18,7 @@ from txjax.objectives.distillation import Distillation
 from txjax.objectives.joint_ctc import JointCTC
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
+from txjax.objectives.masked_text_and_regions import MaskedTextAndRegions
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.masked_visual_tokens import MaskedVisualTokens
 from txjax.objectives.multi_task import MultiTask
@@ -25,6 +26,7 @@ from txjax.objectives.multiple_choice import MultipleChoice
 from txjax.objectives.next_token import NextToken
 from txjax.objectives.patch_masks import BlockMask, GridMask, PatchMask, RandomMask
 from txjax.objectives.prompted_masks import PromptedMasks
+from txjax.objectives.region_targets import RegionClasses, RegionFeatures, RegionTarget
 from txjax.objectives.replaced_token import ReplacedToken
 from txjax.objectives.set_prediction import SetPrediction
 from txjax.objectives.sigmoid_cross_entropy import SigmoidCrossEntropy
@@ -44,6 +46,7 @@ __all__ = [
     "GridMask",
     "JointCTC",
     "MaskedPatch",
+    "MaskedTextAndRegions",
     "MaskedToken",
     "MaskedVisualTokens",
     "MultipleChoice",
@@ -53,6 +56,9 @@ __all__ = [
     "PatchMask",
     "PromptedMasks",
     "RandomMask",
+    "RegionClasses",
+    "RegionFeatures",
+    "RegionTarget",
     "Regression",
     "ReplacedToken",
     "SetPrediction",

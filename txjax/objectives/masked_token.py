@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from txjax.data import Dataset
 from txjax.nn import Logits
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.data_checks import check_special_tokens
-from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
+from txjax.objectives.losses import CrossEntropy, Sums, correct, cross_entropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 
@@ -78,18 +78,37 @@ class MaskedToken(Objective):
         hidden = jnp.where(chosen, hidden[positions], tokens[positions])
         return tokens.at[positions].set(hidden, unique_indices=True), positions, chosen
 
+    def corrupt_batch(self, batch: Batch, key: jax.Array) -> "CorruptedTokens":
+        """The tokens of a batch with the chosen ones replaced. `key`: of the step."""
+        return CorruptedTokens(*jax.vmap(self.corrupt)(example_keys(key, batch), batch["tokens"], batch["weights"]))
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        tokens = batch["tokens"]
-        weights = batch["weights"]
-        corrupted, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
-        inputs = self.inputs(model, batch) | {"tokens": corrupted}
+        corrupted = self.corrupt_batch(batch, key)
+        inputs = self.inputs(model, batch) | {"tokens": corrupted.tokens}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
         self.check_output(model, output, batch)
         logits, pair_logits = output
+        return aux.outcome(*self.text_terms(logits, pair_logits, batch, corrupted, batch["weights"], train))
+
+    def text_terms(
+        self,
+        logits: Any,
+        pair_logits: Any,
+        batch: Batch,
+        corrupted: "CorruptedTokens",
+        weights: Float[Array, "B L"],
+        train: bool,
+    ) -> Sums:
+        """The losses and metrics of the chosen tokens, and of pairs if the batch has them.
+
+        Args:
+          logits, pair_logits: of the tokens, and of pairs (or None).
+          weights: of the losses of tokens.
+        """
         # Logits of the chosen positions only: one in seven at BERT's rate.
-        targets, weights = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
-        logits = Logits.of(logits).take(positions)
-        losses, metrics = self.loss("masked_token", logits, targets, weights * chosen, train)
+        targets, weights = (jnp.take_along_axis(x, corrupted.positions, axis=1) for x in (batch["tokens"], weights))
+        logits = Logits.of(logits).take(corrupted.positions)
+        losses, metrics = self.loss("masked_token", logits, targets, weights * corrupted.chosen, train)
         if "next_sentence" in batch:
             follows = batch["next_sentence"]
             known = batch["next_sentence"] >= 0
@@ -97,7 +116,21 @@ class MaskedToken(Objective):
             follows = follows * known
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), weighted)
             metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), weighted)
-        return aux.outcome(losses, metrics)
+        return losses, metrics
+
+
+class CorruptedTokens(NamedTuple):
+    """The tokens of a batch of which some are replaced.
+
+    Attributes:
+      tokens: with the replaced ones.
+      positions: which include all chosen ones.
+      chosen: which of these positions are chosen.
+    """
+
+    tokens: Int[Array, "B L"]
+    positions: Int[Array, "B P"]
+    chosen: Bool[Array, "B P"]
 
 
 def check_masked(model: Any, output: Any, objective: Objective, hint: str) -> None:

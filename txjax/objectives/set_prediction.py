@@ -27,17 +27,20 @@ class Objects:
       labels: int32 [B N], any for a row of padding.
       boxes: float32 [B N 4], row and column of the centre, height, width, as fractions of the image without padding.
       is_object: bool [B N], which rows are objects.
+      attributes: int32 [B N], -1 where an object has none, or where there is no object. If None, no object has one.
     """
 
     labels: Int[Array, "B N"]
     boxes: Float[Array, "B N 4"]
     is_object: Bool[Array, "B N"]
+    attributes: Int[Array, "B N"] | None = None
 
     @staticmethod
     def of(batch: Batch) -> "Objects":
-        """From `boxes` and `box_labels`; boxes are fractions of the padded image there."""
+        """From `boxes`, `box_labels` and `box_attributes`; boxes are fractions of the padded image there."""
         shown = boxes.remove_padding(batch["boxes"], batch)
-        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centre_boxes(shown), batch["box_labels"] >= 0)
+        labels = batch["box_labels"]
+        return Objects(jnp.maximum(labels, 0), boxes.centre_boxes(shown), labels >= 0, batch.get("box_attributes"))
 
 
 @dataclasses.dataclass
@@ -50,21 +53,25 @@ class SetPrediction(Objective):
         class       cross entropy of the class; of "no object", of weight no_object, where none is matched
         box         box * |box - predicted box|, summed over row and column of the centre, height and width
         giou        giou * (1 - GIoU)
+        attribute   attribute * cross entropy of the attribute, for a head that is `ObjectAttributes`; no cost
 
-    The first is a weighted mean over predictions, the others are means over the objects of the batch. Training adds the
-    same losses of the predictions after every layer but the last, matched by themselves: `auxiliary_class`, ...
+    The first is a weighted mean over predictions, the others are means over the objects of the batch, the last one over
+    those with an attribute. Training adds the same losses of the predictions after every layer but the last, matched by
+    themselves: `auxiliary_class`, ...
 
-    Metrics: `class_accuracy` and `iou` of the matched predictions.
+    Metrics: `class_accuracy`, `iou` and `attribute_accuracy` of the matched predictions.
 
     Attributes:
       box, giou: the weights of the two losses of boxes, in the costs too.
       no_object: the weight of a prediction that no object is matched with, in the loss of classes.
+      attribute: the weight of the loss of attributes.
       auxiliary: the weight of the losses of the layers before the last.
     """
 
     box: float = config_field(5.0, at_least=0, traced=True)
     giou: float = config_field(2.0, at_least=0, traced=True)
     no_object: float = config_field(0.1, at_least=0, traced=True)
+    attribute: float = config_field(1.0, at_least=0, traced=True)
     auxiliary: float = config_field(1.0, at_least=0, traced=True, off=0)
 
     models: ClassVar[str] = "DETR"
@@ -82,6 +89,9 @@ class SetPrediction(Objective):
         if not isinstance(output, ObjectPredictions):
             hint = "its head must be ObjectBoxes(...)"
             raise UserError("config.model", "a model of boxes, for SetPrediction", type(model).__name__, hint=hint)
+        if output.attributes is not None and "box_attributes" not in batch:
+            expected = "the feature of the objects' attributes, which the model's head predicts"
+            raise UserError("config.data.attribute", expected, None)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         predictions, aux = apply_model(model, variables, self.inputs(model, batch), batch, key, train)
@@ -119,8 +129,17 @@ class SetPrediction(Objective):
         for weight, values in ((self.box, distance), (self.giou, apart)):
             terms.append(Mean((weight * values * object_weights[None]).sum(), object_weights.sum()))
         rows = jnp.take_along_axis(predictions.logits[-1], chosen[-1][..., None], axis=1)
-        metrics = {"class_accuracy": correct(rows, objects.labels), "iou": boxes.iou(corners[-1], wanted[-1])}
-        return dict(zip(_TERMS, terms, strict=True)), {name: Mean.of(x, object_weights) for name, x in metrics.items()}
+        scores = {"class_accuracy": correct(rows, objects.labels), "iou": boxes.iou(corners[-1], wanted[-1])}
+        losses = dict(zip(_TERMS, terms, strict=True))
+        metrics = {name: Mean.of(x, object_weights) for name, x in scores.items()}
+        if predictions.attributes is not None and objects.attributes is not None:
+            logits = jnp.take_along_axis(predictions.attributes, chosen[..., None], axis=2)
+            has_attribute = (objects.attributes >= 0) * object_weights
+            labels = jnp.maximum(objects.attributes, 0)
+            surprise = cross_entropy(logits, jnp.broadcast_to(labels[None], logits.shape[:-1]))
+            losses["attribute"] = Mean((self.attribute * surprise * has_attribute[None]).sum(), has_attribute.sum())
+            metrics["attribute_accuracy"] = Mean.of(correct(logits[-1], labels), has_attribute)
+        return losses, metrics
 
     def match(self, predictions: ObjectPredictions, objects: Objects) -> Int[Array, "layers B N"]:
         """The prediction of each object, in every layer; rows of padding have some that are left over."""

@@ -22,6 +22,7 @@ NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
 WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name starts no formula
 TITLE = 0.3  # inches of the line with the names of the runs
 LAYER_METRIC = re.compile(r"train/(?P<name>.+)/layer_(?P<layer>\d+)")
+TASK_LOSS = re.compile(r"train/(?P<task>[^/]+)/loss")
 NAMED = 4  # runs whose names are in that line; of more it has the number
 SMOOTH_ABOVE = 150  # lines with more points also get a moving average
 
@@ -87,11 +88,12 @@ class Line:
 def draw(runs: Sequence[Run], theme: Theme) -> Figure:
     """The figure: names of runs, train and eval losses, more eval metrics, learning rate, gradient norm, throughput.
 
-    Metrics of each layer (`nn.sow_aux`) are there for a single run.
+    Losses of several tasks and metrics of each layer (`nn.sow_aux`) are there for a single run.
     """
     speed = "tokens" if any("perf/tokens_per_s" in run.metrics() for run in runs) else "examples"
     loss = Panel("loss", _lines(runs, theme, "train/loss", "/loss"), inches=4.2)
     small = [
+        Panel("loss by task", _task_lines(runs, theme)),
         *(Panel(name, _lines(runs, theme, f"train/{name}", f"/{name}")) for name in _scores(runs)),
         *(Panel(f"{name} by layer", lines) for name, lines in _layer_lines(runs, theme).items()),
         Panel("learning rate", _lines(runs, theme, "train/lr"), smooth=False),
@@ -135,6 +137,15 @@ def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None
             color = theme.lines[(i if len(runs) > 1 else j) % len(theme.lines)]
             lines.append(Line(*run.series(name), label.strip(), color, measured=name in measured))
     return lines
+
+
+def _task_lines(runs: Sequence[Run], theme: Theme) -> list[Line]:
+    """The losses of several tasks that train together. None of several runs."""
+    if len(runs) > 1:
+        return []
+    tasks = [match["task"] for match in map(TASK_LOSS.fullmatch, runs[0].metrics()) if match]
+    colors = [theme.lines[i % len(theme.lines)] for i in range(len(tasks))]
+    return [Line(*runs[0].series(f"train/{task}/loss"), task, color) for task, color in zip(tasks, colors, strict=True)]
 
 
 def _layer_lines(runs: Sequence[Run], theme: Theme) -> dict[str, list[Line]]:

@@ -14,7 +14,7 @@ ACTIONS = ("loaded", "resized", "new", "dropped")
 _EXAMPLES = {
     "positions": "Bicubic() (images) or Linear1D() (text)",
     "offsets": "Bilinear()",
-    "layers": "Every(2) or First(2)",
+    "layers": "Every(2), First(2) or Last(2)",
 }
 
 

@@ -184,3 +184,22 @@ class First(ResizeAxis):
     def check(self, rows: int, there: int) -> None:
         if not self.count == rows <= there:
             raise UserError("resize", f"{rows} of the {there} {self.axis}", f"the first {self.count}")
+
+
+@dataclasses.dataclass
+class Last(ResizeAxis):
+    """The last layers, such as those of a BERT that are in the streams of a ViLBERT.
+
+    Attributes:
+      count: how many.
+    """
+
+    count: int = config_field(at_least=1)
+    axis: str = dataclasses.field(default="layers", kw_only=True)
+
+    def __call__(self, table: Shaped[Array, "P D"], rows: int) -> Shaped[Array, "{rows} D"]:
+        return table[-self.count :]
+
+    def check(self, rows: int, there: int) -> None:
+        if not self.count == rows <= there:
+            raise UserError("resize", f"{rows} of the {there} {self.axis}", f"the last {self.count}")

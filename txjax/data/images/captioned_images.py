@@ -6,7 +6,7 @@ import logging
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float32, Int
 
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.images.captions import Captions, CaptionTemplate
@@ -108,12 +108,22 @@ class CaptionedSource:
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         record = int(self.image_numbers[index])
         image, _ = self._reader.read(record, self._data.transforms, rng)
+        weight = np.array(image is not None, np.float32)
+        pixels = np.zeros(self._data.shape, np.float32) if image is None else image
+        return {"image": pixels, "weights": weight} | self.caption(index, rng)
+
+    def caption(self, index: int, rng: np.random.Generator) -> Example:
+        """The row of a caption of an example's image."""
         count = int(self._counts[index])
         chosen = int(rng.integers(count)) if count > 1 else 0
         caption = int(self._usable[self._starts[index] + chosen])
-        weight = np.array(image is not None, np.float32)
-        pixels = np.zeros(self._data.shape, np.float32) if image is None else image
-        return {"image": pixels, "weights": weight} | self._rows.row(self._captions.ids(record, caption))
+        return self._rows.row(self._captions.ids(int(self.image_numbers[index]), caption))
+
+    def is_text(self, segments: Int[np.ndarray, "L"]) -> Float32[np.ndarray, "L"]:
+        """1 for the tokens of the caption in a row, 0 for the special tokens around it and for padding."""
+        before, after = map(len, self._rows.frame.marks)
+        numbers = np.arange(len(segments))
+        return ((numbers >= before) & (numbers < segments.sum() - after)).astype(np.float32)
 
     def texts(self, indices: Int[np.ndarray, "N"]) -> list[list[str]]:
         """All captions of the images of some examples, also those that are not used."""

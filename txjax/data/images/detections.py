@@ -24,8 +24,9 @@ class Detections(TFDSDataset):
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std, 0 where it is padded, below and to the right; extent
     int32 [2], its rows and columns without padding; boxes float32 [N 4], (top, left, bottom, right) as fractions of the
-    padded image; box_labels int32 [N], -1 where there is no object; with `masks_feature` masks int32 [N H W]; weights
-    float32 [], 1, or 0 if the image was left out. An image may have no object.
+    padded image; box_labels int32 [N], -1 where there is no object; with `masks_feature` masks int32 [N H W]; with
+    `attribute` box_attributes int32 [N], -1 for none; weights float32 [], 1, or 0 if the image was left out. An image
+    may have no object.
 
     For evaluations: stored_extent float32 [2], the rows and columns of the stored image that are shown; box_areas
     float32 [N], the objects' areas in pixels of the stored image; crowd_boxes float32 [N 4] and crowd_labels int32 [N],
@@ -44,6 +45,8 @@ class Detections(TFDSDataset):
         are crowds, and `area` is the area of each in pixels. Without `area` it is that of the box.
       masks_feature: the name of an image feature whose pixels are the number of the object there, from 1, or 0. If
         None, examples have no masks.
+      attribute: the name of a class in `boxes_feature` that is an attribute of each object, such as its color; -1 in
+        the set is none. If None, examples have no attributes.
       corrupt: what happens to an image that cannot be decoded, has more than `objects` objects or crowds, or masks that
         are damaged or of another size: "refuse" is an error that names its record; "skip" leaves it out, as an example
         of weight 0, with a line in the log and their number so far.
@@ -59,6 +62,7 @@ class Detections(TFDSDataset):
     image_feature: str = describing_field("image")
     boxes_feature: str = describing_field("objects")
     masks_feature: str | None = None
+    attribute: str | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
     mean: tuple[float, ...] = describing_field((0.5,))
     std: tuple[float, ...] = describing_field((0.5,))
@@ -72,6 +76,8 @@ class Detections(TFDSDataset):
         shapes |= {"crowd_boxes": boxes, "crowd_labels": labels, "stored_extent": spec((2,), "float32")}
         if self.masks_feature is not None:
             shapes["masks"] = spec((self.objects, *self.shape[:2]), "int32")
+        if self.attribute is not None:
+            shapes["box_attributes"] = labels
         return {"id": spec((), "int32"), "weights": spec((), "float32")} | shapes
 
     def check(self) -> None:
@@ -99,6 +105,8 @@ class Detections(TFDSDataset):
                     f"a sequence with bbox (BBoxFeature) and label (ClassLabel), and this one has {list(objects)}"
                 )
                 raise UserError("data.boxes_feature", expected, self.boxes_feature)
+        if self.attribute is not None and type(dict(objects).get(self.attribute)).__name__ != "ClassLabel":
+            raise UserError("data.attribute", f"a class of each object, one of {list(objects)}", self.attribute)
         for name in ("area", "is_crowd"):
             if name in objects and (objects[name].shape != () or np.dtype(objects[name].np_dtype).kind not in "biuf"):
                 expected = f"a sequence whose {name} is a number of each object"
@@ -135,7 +143,8 @@ class DetectionSource:
         if scene is None:
             empty = np.full(data.objects, NO_OBJECT, np.int32)
             example = {name: np.zeros(x.shape, x.dtype) for name, x in data.spec().items() if name != "id"}
-            return example | {"box_labels": empty, "crowd_labels": empty}
+            labels = {"box_labels", "crowd_labels", "box_attributes"} & example.keys()
+            return example | dict.fromkeys(labels, empty)
         for transform in data.transforms:
             scene = scene.apply_transform(transform, rng)
         return self._pad_scene(scene, index)
@@ -176,7 +185,8 @@ class DetectionSource:
         self._report(number, stored[cut], "that reach beyond the image, cut at its border")
         areas = np.asarray(features["area"], np.float32) if "area" in features else box_areas(boxes, height, width)
         crowd = np.asarray(features.get("is_crowd", np.zeros(len(boxes))), bool)
-        annotations = Annotations(boxes, np.asarray(features["label"], np.int32), areas)
+        attributes = None if self._data.attribute is None else np.asarray(features[self._data.attribute], np.int32)
+        annotations = Annotations(boxes, np.asarray(features["label"], np.int32), areas, attributes=attributes)
         single = usable & ~crowd
         objects = annotations.select(single)
         if masks is not None:
@@ -220,6 +230,8 @@ class DetectionSource:
             "crowd_labels": _pad_rows(crowds.labels, data.objects, NO_OBJECT),
             "weights": np.ones((), np.float32),
         }
+        if objects.attributes is not None:
+            example["box_attributes"] = _pad_rows(objects.attributes, data.objects, NO_OBJECT)
         if objects.masks is not None:
             masks = np.zeros((data.objects, *data.shape[:2]), np.int32)
             masks[: len(objects), :height, :width] = objects.masks

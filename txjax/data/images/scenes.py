@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -22,20 +23,23 @@ class Annotations:
       labels: the class of each.
       areas: of what of each is in the image, in pixels of the stored image.
       masks: 1 inside each object, else 0. If None, there are none.
+      attributes: the attribute of each, -1 for none. If None, there are none.
     """
 
     boxes: Float[np.ndarray, "N 4"]
     labels: Int[np.ndarray, "N"]
     areas: Float[np.ndarray, "N"]
     masks: Int[np.ndarray, "N H W"] | None = None
+    attributes: Int[np.ndarray, "N"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def select(self, rows: Bool[np.ndarray, "N"]) -> "Annotations":
         """The annotations of these rows."""
-        masks = None if self.masks is None else self.masks[rows]
-        return Annotations(self.boxes[rows], self.labels[rows], self.areas[rows], masks)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        chosen: dict[str, Any] = {name: None if x is None else x[rows] for name, x in values.items()}
+        return Annotations(**chosen)
 
     def apply_view(self, view: View, height: int, width: int) -> "Annotations":
         """What a view of the image shows of them, without those of which nothing is left.
@@ -49,7 +53,7 @@ class Annotations:
         shares = np.where(after < (1 - 1e-4) * before, after / before, 1)  # of a whole box exactly 1
         masks = None if self.masks is None else view.of_masks(self.masks)
         areas = (self.areas * shares).astype(np.float32)
-        return Annotations(boxes, self.labels, areas, masks).select(remains)
+        return dataclasses.replace(self, boxes=boxes, areas=areas, masks=masks).select(remains)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -110,6 +110,11 @@ class LayerContext:
     relative: Float[Array, "1 R D"] | None = None
     added: Float[Array, "#B L D"] | None = None
 
+    def reading(self, values: Float[Array, "B S D"]) -> "LayerContext":
+        """The context of a stream that reads these features, under the memory's mask."""
+        assert self.memory is not None
+        return dataclasses.replace(self, memory=dataclasses.replace(self.memory, values=values))
+
     @property
     def token_mask(self) -> Bool[Array, "#B L"] | None:
         """Which tokens are not padding. If None, all are real."""

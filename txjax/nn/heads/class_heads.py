@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, Head, HeadContext, class_count
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.nn.layers.norms import Norm
+from txjax.nn.layers.norms import LayerNorm, Norm
 from txjax.types import UserError, config_field
 
 _OF_POOLER = {"tanh": jnp.tanh} | ACTIVATIONS
@@ -172,6 +172,31 @@ class Classes(Head):
         pooled = self.pool(encoded, context)
         context.sow_features(pooled)
         return context.linear("head", class_count(self.classes), "classes")(context.drop(pooled), jnp.float32)
+
+
+@dataclasses.dataclass
+class TransformedClasses(Classes):
+    """`Classes` of features that a layer and a norm have changed, as before the logits of BERT's pretraining.
+
+    Dropout, a linear layer, the activation, a norm, a linear layer: the classifier of UniT (Hu and Singh 2021, 3.4).
+    Parameters `transform` [D D], `norm_transform`, `head` [D classes].
+
+    Attributes:
+      activation: after the first layer.
+      norm: a template.
+    """
+
+    activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
+    norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-12))
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B classes"]:
+        """Logits, float32. Sows the pooled features, without dropout, as `features`."""
+        pooled = self.pool(encoded, context)
+        context.sow_features(pooled)
+        y = context.linear("transform", pooled.shape[-1], "width")(context.drop(pooled))
+        with_norm = dataclasses.replace(context, norm=self.norm)
+        y = with_norm.normalise("norm_transform", ACTIVATIONS[self.activation](y))
+        return context.linear("head", class_count(self.classes), "classes")(y, jnp.float32)
 
 
 @dataclasses.dataclass

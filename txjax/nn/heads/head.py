@@ -30,6 +30,7 @@ class Encoded:
       embedding: float32 [V D], the table of the input tokens, for tied heads. If None, the inputs are not tokens.
       grid: the order of an image's tokens. If None, the inputs are not patches.
       stages: of a hierarchical encoder, what each stage returns, from the first to the last (before the final norm).
+      image: of an encoder of pairs, the regions of the image; all else is of the text. If None, it is no such encoder.
     """
 
     features: _Leaf
@@ -37,6 +38,7 @@ class Encoded:
     embedding: _Leaf | None = None
     grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
     stages: tuple["Encoded", ...] = ()
+    image: "Encoded | None" = None
 
     @property
     def prefix(self) -> int:

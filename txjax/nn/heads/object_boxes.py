@@ -19,10 +19,12 @@ class ObjectPredictions(NamedTuple):
       logits: float32 [layers B Q classes+1]; the last class is that there is no object.
       boxes: float32 [layers B Q 4], row and column of the centre, height, width, as fractions of the image without its
         padding.
+      attributes: float32 [layers B Q A]; the logits of an attribute of the object. If None, none is predicted.
     """
 
     logits: Float[Array, "layers B Q classes"]
     boxes: Float[Array, "layers B Q 4"]
+    attributes: Float[Array, "layers B Q A"] | None = None
 
 
 @dataclasses.dataclass
@@ -50,9 +52,13 @@ class ObjectBoxes(Head):
             raise UserError("config.model", expected, got, hint="DETR(backbone=...) predicts boxes from such a model")
         # [B layers Q D]: rows of a product are sharded where the batch is the first of their axes.
         x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features], axis=1)
+        return jax.tree.map(lambda x: x.swapaxes(0, 1), self.predictions(x, context))
+
+    def predictions(self, x: Float[Array, "B layers Q D"], context: HeadContext) -> ObjectPredictions:
+        """The predictions, [B layers Q ...], of all layers' features."""
         logits = context.linear("head", class_count(self.classes) + 1, "classes")(x, jnp.float32)
         box = ThreeLayers(
             x.shape[-1], 4, "coordinates", kernel_init=context.kernel_init, name="box", parent=context.module
         )
         boxes = box(x, jnp.float32)
-        return ObjectPredictions(logits.swapaxes(0, 1), jax.nn.sigmoid(boxes).swapaxes(0, 1))
+        return ObjectPredictions(logits, jax.nn.sigmoid(boxes))

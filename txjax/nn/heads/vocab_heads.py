@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.heads.class_heads import Pooler
+from txjax.nn.heads.class_heads import Pool, Pooler
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.several_heads import Heads
@@ -133,14 +133,21 @@ class _Kernel(nn.Module):
 
 @dataclasses.dataclass
 class NextSentence(Head):
-    """Next-sentence prediction (Devlin et al. 2019, 3.1). Parameters `next_sentence` [D 2] and `pooler` [D D].
+    """Next-sentence prediction (Devlin et al. 2019, 3.1).
+
+    Parameters `next_sentence` [D 2], and those of `pool`: `pooler` [D D].
 
     A `Classes` with a `Pooler` that starts from such a model has its pooler, as in BERT.
+
+    Attributes:
+      pool: from the tokens to the linear layer's input.
     """
+
+    pool: Pool = dataclasses.field(default_factory=Pooler)
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
         """Logits of "does not follow" and "follows", float32, from the first token."""
-        return context.linear("next_sentence", 2, "classes")(Pooler()(encoded, context), jnp.float32)
+        return context.linear("next_sentence", 2, "classes")(self.pool(encoded, context), jnp.float32)
 
 
 @dataclasses.dataclass

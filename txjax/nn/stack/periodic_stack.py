@@ -44,7 +44,7 @@ class PeriodicStack(Stack):
     """
 
     @nn.compact
-    def __call__(self, x: PyTree, context: LayerContext, every: bool = False) -> PyTree:
+    def __call__(self, x: PyTree, context: PyTree, every: bool = False) -> PyTree:
         assert self.block is not None and self.depth is not None
         kinds = self.block if isinstance(self.block, tuple) else (self.block,)
         if self.depth % len(kinds):

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 
 from txjax import backend
-from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.parameters.remat import REMAT, checkpoint_name, needs_barriers, remat_policy
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.chosen_layers import layer_numbers
@@ -60,11 +59,12 @@ class Stack(nn.Module):
         return jnp.linspace(*(self.fractions or (0.0, 1.0)), count)
 
     @nn.compact
-    def __call__(self, x: PyTree, context: LayerContext, every: bool = False) -> PyTree:
+    def __call__(self, x: PyTree, context: PyTree, every: bool = False) -> PyTree:
         """The stream after all blocks: the same structure, shapes and dtypes as `x`; of several `outputs`, wider.
 
         Args:
           x: what every block takes and returns: the residual stream [B L D], or a tree of several streams.
+          context: what every block takes beside it: a `LayerContext`, or a tree of those of several streams.
           every: whether to return the pair of that and the streams after each layer, [depth ...] each.
 
         Raises:
@@ -80,9 +80,7 @@ class Stack(nn.Module):
         chosen = outputs != (self.depth - 1,)
         every = every or len(outputs) > 1
 
-        def layer(
-            block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array
-        ) -> tuple[PyTree, PyTree | None]:
+        def layer(block: Block, x: PyTree, context: PyTree, depth_fraction: jax.Array) -> tuple[PyTree, PyTree | None]:
             x = block(jax.tree.map(lambda x: checkpoint_name(x, "stream"), x), context, depth_fraction)
             return x, x if every else None
 

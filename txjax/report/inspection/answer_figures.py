@@ -22,17 +22,18 @@ def answer_picture(inspection: Inspection, path: str, chosen: Chosen) -> bytes:
     The row of a token is that of the place at which it is written; the mean over the chosen heads.
     """
     example = inspection.example
-    assert example.image is not None
+    image = example.image
+    assert image is not None
     indices, words = example.written()
     shown = list(zip(indices.tolist(), words, strict=True))[:TOKENS]
-    grid = grid_of(len(example.patches), *example.image.shape[:2], most=0)
+    grid = grid_of(len(example.patches), *image.shape[:2], most=0)
     assert grid is not None
     layers, _ = chosen
     weights = np.asarray(inspection.kept[path].weights)[:, 0].mean(1)  # [layers L S]
 
     def draw(axes: Axes, i: int, j: int) -> None:
         heat = weights[i, shown[j - 1][0]][example.patches].reshape(grid.rows, grid.columns) if j else None
-        over_image(axes, example.image, heat)
+        over_image(axes, image, heat)
 
     columns = ["image", *(word for _, word in shown)]
     title = f"{example.title}: {short(path)}, the patches that each token of the answer attends to"

@@ -68,6 +68,7 @@ class Bert(Transformer, kw_only=True):
         languages: Int[Array, "B L"] | None = None,
         train: bool = False,
         embeddings: Embeddings | None = None,
+        before: Float[Array, "B n D"] | None = None,
     ) -> Any:
         """The head's output.
 
@@ -77,6 +78,8 @@ class Bert(Transformer, kw_only=True):
           types: the sentence of a pair that a token belongs to. If None, the first.
           languages: the id of each token's language; ignored by a model without languages.
           embeddings: of a model around this one. If None, its own.
+          before: vectors of a model around this one before those of the tokens, which all tokens see. They are not in
+            the output. If None, there are none.
 
         Raises:
           UserError: no `languages`, and the model has vectors for them.
@@ -91,7 +94,13 @@ class Bert(Transformer, kw_only=True):
         x = self.norm.clone(parent=self, name="norm_embed")(x)
         if self.embed_width is not None:
             x = Linear((self.width,), ("width",), (EMBED_WIDTH,), kernel_init=self.kernel_init, name="embed_in")(x)
-        x = self.encode(x, StackInputs(positions, positions, Mask.within(segments), train))
+        inputs = StackInputs(positions, positions, Mask.within(segments), train)
+        if before is None:
+            x = self.encode(x, inputs)
+        else:
+            count = before.shape[1]
+            x = jnp.concatenate([before.astype(x.dtype), x], axis=1)
+            x = self.encode(x, inputs.after_prompt(count, 0))[:, count:]
         return self.apply_head(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
 
     @nn.nowrap

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax.models.transformer import SubTransformer
-from txjax.models.vision.sam.two_way import FirstTokens, TwoWay, reading
+from txjax.models.vision.sam.two_way import FirstTokens, TwoWay
 from txjax.nn import (
     ACTIVATIONS,
     Block,
@@ -104,7 +104,7 @@ class MaskDecoder(SubTransformer, kw_only=True):
         streams = tokens, image.reshape(batch, rows * columns, width)
         positions_of_tokens = tokens
         (tokens, patches) = self.layers(streams, inputs)
-        context = reading(LayerContext(memory=memory, train=train, added=positions_of_tokens), patches)
+        context = LayerContext(memory=memory, train=train, added=positions_of_tokens).reading(patches)
         tokens = self.reader().clone(parent=self, name="final", _deep_clone=True)(tokens, context)
 
         activation = ACTIVATIONS[self.upscale_activation]

@@ -54,15 +54,9 @@ class TwoWay(Block):
         """From the pair of tokens [B T D] and image [B L D] to the next."""
         assert self.tokens and self.image and context.memory
         tokens, image = x
-        tokens = self.tokens(tokens, reading(context, image), depth_fraction)
+        tokens = self.tokens(tokens, context.reading(image), depth_fraction)
         segments = context.mask.key_segments
         every = None if segments is None else jnp.ones((1, image.shape[1]), segments.dtype)
         back = Memory(tokens, Mask(query_segments=every, key_segments=segments), context.added)
         context = dataclasses.replace(context, added=context.memory.added, memory=back)
         return tokens, self.image(image, context, depth_fraction)
-
-
-def reading(context: LayerContext, image: Float[Array, "B L D"]) -> LayerContext:
-    """The context of tokens that read the image; its positions are in `context.memory`."""
-    assert context.memory
-    return dataclasses.replace(context, memory=dataclasses.replace(context.memory, values=image))
