@@ -6,7 +6,9 @@ from txjax.data import (
     AlternatingQuestions,
     Conversations,
     ConversationTemplate,
-    ListingQuestions,
+    Flip,
+    Images,
+    PadCrop,
     PlainTemplate,
     PresenceQuestions,
     Questions,
@@ -14,20 +16,21 @@ from txjax.data import (
     TemplateQuestions,
     VicunaTemplate,
 )
-from txjax.eval import Evaluation, Evaluator, GeneratedAnswers
+from txjax.eval import Evaluation, GeneratedAnswers
 from txjax.experiment import Experiment
 from txjax.models.multimodal.llava import LLaVA
 from txjax.models.multimodal.two_towers import CLIPImageTower
 from txjax.models.text.decoder import Decoder
-from txjax.nn import Attention, GatedMLP, Learned, RMSNorm, Stack, Untied
-from txjax.objectives import NextToken
+from txjax.nn import Attention, Classes, GatedMLP, Learned, MeanTokens, RMSNorm, Stack, Untied
+from txjax.objectives import Classification, NextToken
 from txjax.optim import AdamW, Cosine, train_all_but, train_only
 from txjax.transfer import From
 
 COUNT = TemplateQuestions("How many digits?", "{count}", kind="counting")
 QUESTIONS = AlternatingQuestions((PresenceQuestions(), COUNT))
-CAPTIONS = ListingQuestions("Which digits?")
 CHAT = VicunaTemplate(system="")
+CANVASES: dict[str, Any] = dict(name="txjax_canvases", shape=(64, 64, 1), mean=(0.2,), std=(0.25,))
+TOWER = CLIPImageTower(patch=8, width=32, depth=3, heads=4, positions=Learned(max_length=65))
 LANGUAGE: dict[str, Any] = dict(
     vocab=258,
     width=48,
@@ -38,15 +41,16 @@ LANGUAGE: dict[str, Any] = dict(
     mlp=GatedMLP(use_bias=False),
     head=Untied(),
 )
+LENGTH = 104
 
 
 class Stage(NamedTuple):
-    """What differs between the runs.
+    """What the runs on conversations differ in.
 
     Attributes:
       questions: about the canvases.
       template: of their conversations.
-      trained: the optimizer's groups.
+      groups: of parameters that are trained.
       peak_lr: the highest learning rate.
       steps: of the run.
       origins: what it starts from; flags name the runs.
@@ -54,65 +58,89 @@ class Stage(NamedTuple):
 
     questions: Questions
     template: ConversationTemplate
-    trained: Any
+    groups: Any
     peak_lr: float
     steps: int
     origins: tuple[From, ...] | From | None = None
 
 
-ALL = AdamW().groups
 STAGES = {
-    "whole": Stage(QUESTIONS, CHAT, ALL, 2e-3, 2000),
-    "tower": Stage(CAPTIONS, PlainTemplate(), ALL, 2e-3, 2000),
-    "language": Stage(QUESTIONS, CHAT, ALL, 1e-3, 200),
-    "projector": Stage(
-        CAPTIONS, PlainTemplate(), train_only("projector/.*"), 2e-3, 300, (From(here="vision", there="vision"), From())
-    ),
-    "answers": Stage(QUESTIONS, CHAT, train_all_but("vision/.*"), 1e-3, 600, From()),
+    "whole": Stage(QUESTIONS, CHAT, AdamW().groups, 2e-3, 2000),
+    "projector": Stage(COUNT, PlainTemplate(), train_only("projector/.*"), 2e-3, 200, (From(here="vision"), From())),
+    "answers": Stage(QUESTIONS, CHAT, train_all_but("vision/.*"), 2e-3, 600, From()),
 }
-VARIANTS = tuple(STAGES)
+VARIANTS = ("whole", "tower", "language", *list(STAGES)[1:])
 
 
 def get_config(variant: str = "whole") -> Experiment:
-    stage = STAGES[variant]
-    sees = variant != "language"
-    canvases: dict[str, Any] = dict(
-        turns=QuestionTurns(stage.questions, images=int(sees)),
-        template=stage.template,
-        image_feature="image" if sees else "",
-        image_tokens=64 if sees else 1,
-        length=72 if stage.questions is CAPTIONS else 104 if sees else 40,
-        shape=(64, 64, 1),
-        mean=(0.2,),
-        std=(0.25,),
-    )
-    vision = CLIPImageTower(
-        patch=8,
-        width=32,
-        depth=3,
-        heads=4,
-        positions=Learned(max_length=65),
-        stack=Stack(outputs=(-2,)) if variant in ("projector", "answers") else Stack(),
-    )
-    held_out = Conversations(split="test", **canvases)
-    evals: dict[str, Evaluator] = {"test": Evaluation(data=held_out, every_steps=stage.steps // 4)}
-    if sees:
-        evals["answers"] = GeneratedAnswers(
-            data=held_out, metrics=("exact_match",), every_steps=stage.steps, batch_size=100
-        )
+    if variant == "tower":
+        return tower()
+    if variant == "language":
+        return language()
+    return conversations(STAGES[variant], TOWER if variant == "whole" else TOWER.clone(stack=Stack(outputs=(-2,))))
+
+
+def tower() -> Experiment:
+    """The tower alone, which classifies canvases by the number of their digits."""
+    images = dict(label_feature="count", classes=4)
     return Experiment(
-        model=LLaVA(image_token=256, vision=vision, **LANGUAGE) if sees else Decoder(**LANGUAGE),
+        model=TOWER.clone(head=Classes(4, MeanTokens())),
+        objective=Classification(),
+        data=Images(split="train", transforms=(PadCrop(8), Flip()), **images, **CANVASES),
+        evals={"test": Evaluation(data=Images(split="test", transforms=()), every_steps=500)},
+        optimizer=optimizer(2e-3, AdamW().groups),
+        num_steps=1500,
+        batch_size=64,
+        log_every_steps=100,
+    )
+
+
+def language() -> Experiment:
+    """The language model alone, on the questions and their answers without the images."""
+    texts: dict[str, Any] = dict(
+        name="txjax_canvases",
+        turns=QuestionTurns(QUESTIONS, images=0),
+        template=CHAT,
+        image_feature="",
+        image_tokens=1,
+        length=40,
+    )
+    return Experiment(
+        model=Decoder(**LANGUAGE),
         objective=NextToken(),
-        data=Conversations(name="txjax_canvases", split="train", **canvases),
-        evals=evals,
-        optimizer=AdamW(
-            peak_lr=stage.peak_lr,
-            weight_decay=0.0,
-            schedule=Cosine(warmup_steps=50, final=0.0),
-            groups=stage.trained,
-        ),
+        data=Conversations(split="train", **texts),
+        evals={"test": Evaluation(data=Conversations(split="test"), every_steps=100)},
+        optimizer=optimizer(2e-3, AdamW().groups),
+        num_steps=200,
+        batch_size=32,
+        log_every_steps=100,
+    )
+
+
+def conversations(stage: Stage, vision: CLIPImageTower) -> Experiment:
+    """A LLaVA on conversations about canvases."""
+    canvases: dict[str, Any] = dict(
+        turns=QuestionTurns(stage.questions),
+        template=stage.template,
+        image_feature="image",
+        image_tokens=64,
+        length=LENGTH,
+        **CANVASES,
+    )
+    held_out = Conversations(split="test")
+    answers = GeneratedAnswers(data=held_out, metrics=("exact_match",), length=4, every_steps=1000, batch_size=100)
+    return Experiment(
+        model=LLaVA(image_token=256, vision=vision, **LANGUAGE),
+        objective=NextToken(),
+        data=Conversations(split="train", **canvases),
+        evals={"test": Evaluation(data=held_out, every_steps=500), "answers": answers},
+        optimizer=optimizer(stage.peak_lr, stage.groups),
         num_steps=stage.steps,
         batch_size=32,
         log_every_steps=100,
         init_from=stage.origins,
     )
+
+
+def optimizer(peak_lr: float, groups: Any) -> AdamW:
+    return AdamW(peak_lr=peak_lr, weight_decay=0.0, schedule=Cosine(warmup_steps=50, final=0.0), groups=groups)

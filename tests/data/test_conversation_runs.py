@@ -139,3 +139,28 @@ def test_more_images_than_the_model_is_given_are_one_line(tmp_path, capsys):
 def test_other_image_tokens_than_the_models_are_one_line(tmp_path, capsys, flag, said):
     assert train(tmp_path, f"--config.{flag}") == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ("data.shape=(6,6,3)", "data.image_tokens=9", "model.vision.positions=Learned(max_length=5)"),
+            "config.model.positions.max_length: expected at least the input's length of 10, got 5",
+        ),
+        (("data.shape=(5,5,3)",), "config.model.patch: expected a divisor of the image's 5 x 5 pixels, got 2"),
+    ],
+)
+def test_images_of_another_size_than_the_towers_are_one_line(tmp_path, capsys, flags, message):
+    assert train(tmp_path, *(f"--config.{flag}" for flag in flags)) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_tower_of_another_width_than_the_origins_is_one_line(tmp_path, capsys):
+    assert train(tmp_path, "--config.num_steps=1") == 0
+    (tmp_path / "run").rename(tmp_path / "origin")
+    capsys.readouterr()
+    assert train(tmp_path, f"--config.init_from={tmp_path}/origin", "--config.model.vision.width=8") == 2
+    assert "config.init_from: expected vision/layers/block/" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.models.cards import CLASSES, TOKEN_TASKS, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import CLASSES, TOKEN_TASKS, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.multimodal.llava.llava import LLaVA
 from txjax.models.multimodal.llava.projectors import LinearProjector
 from txjax.models.multimodal.two_towers import CLIPImageTower
@@ -80,6 +80,24 @@ CARD = Card(
                 "13B": Size(13_350_839_296, "13,351,494,656 in files", inputs=pixels(336)),
             },
             reference="LlavaForConditionalGeneration",
+        ),
+    ),
+    systems=(
+        System(
+            name="LLaVA",
+            config="configs/multimodal/llava_canvases.py",
+            score="not run; trained as LLaVA 1.5",
+            presets=(llava10,),
+            equal_to="[the paper's formula](tests/models/test_llava.py)",
+            compiled="as LLaVA 1.5, with more patches",
+        ),
+        System(
+            name="LLaVA 1.5",
+            config="configs/multimodal/llava_canvases.py",
+            score="SCORE of questions about canvases, SHUFFLED with shuffled images",
+            presets=(llava15,),
+            equal_to="[LlavaForConditionalGeneration](tests/interop/test_llava_generation.py)",
+            compiled="7B on v5e:8x8, 13B on v5p:4x4x4",
         ),
     ),
 )
