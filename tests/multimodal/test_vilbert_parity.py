@@ -35,7 +35,7 @@ from txjax.nn import (
 from helpers.arrays import call, dense, shapes
 
 pytestmark = pytest.mark.claim(
-    "Models", "ViLBERT equals the classes of mmf, from embeddings to the heads of pretraining"
+    "Models and objectives", "ViLBERT equals the classes of mmf, from embeddings to the heads of pretraining"
 )
 
 FIXTURE = Path(__file__).parent / "data" / "vilbert.npz"
