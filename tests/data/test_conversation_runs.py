@@ -1,5 +1,6 @@
 """Runs on conversations: a model that reads their images, and user errors before anything compiles."""
 
+import io
 import json
 
 import numpy as np
@@ -86,6 +87,34 @@ def test_answers_about_images(tmp_path, capsys):
     ):
         assert main([*shared, *flags]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_chat_about_an_image(tmp_path, capsys, monkeypatch):
+    """The first question is answered as a prompt alone, also after /forget; other lines stop nothing."""
+    assert train(tmp_path, "--config.data.length=260") == 0
+    image = f"{tmp_path}/talk/a.png"
+    shared = ["generate", f"--workdir={tmp_path}/run", "--temperature=0", "--length=6", "--json"]
+    capsys.readouterr()
+    assert main([*shared, "--prompt=What?", f"--image={image}"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    lines = ["What?", "And?", "/image b.png", "This?", "/show", "/forget", f"/image {image}", "What?", "/quit", "Why?"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+    assert main([*shared, "--chat", f"--image={image}"]) == 0
+    out, err = capsys.readouterr()
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert answers[0] == answers[2] == alone and [answer["prompt"] for answer in answers] == ["What?", "And?", "What?"]
+    assert answers[1]["image"] == []
+    assert (
+        "--image: expected an image file, got 'b.png'" in err and "expected a question or a command, got '/show'" in err
+    )
+    for flags, message in (
+        (["--prompt=a"], "--prompt: expected no --chat, whose questions are on standard input, got 'a'"),
+        (["--samples=2"], "--samples: expected no --chat"),
+        (["--beam=2"], "--chat: expected no --beam"),
+    ):
+        assert main(["generate", f"--workdir={tmp_path}/run", "--chat", *flags]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_more_images_than_the_model_is_given_are_one_line(tmp_path, capsys):

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from tensorflow_datasets import features
 
-from txjax.data import AlternatingQuestions, Conversations, PresenceQuestions, QuestionTurns, TemplateQuestions, Turn
+from txjax.data import (
+    AlternatingQuestions,
+    Conversations,
+    ListingQuestions,
+    PresenceQuestions,
+    QuestionTurns,
+    TemplateQuestions,
+    Turn,
+)
 from txjax.types import UserError
 
 CLASSES = features.ClassLabel(names=["cat", "dog", "cow"])
@@ -41,12 +49,19 @@ def test_answers_of_several_people():
     assert questions.function(STATED)(0, RECORD) == Turn("How many?", "2", "", ("2", "two", "2"))
 
 
+def test_the_objects_of_an_image_in_the_order_of_their_classes():
+    make = ListingQuestions().function(STATED)
+    record = {"objects": {"label": np.array([2, 0, 2])}}
+    assert make(5, record) == Turn("What is there?", "cat cow cow", "listing")
+
+
 @pytest.mark.parametrize(
     ("questions", "message"),
     [
         (AlternatingQuestions(), "questions.parts: expected at least one kind of question"),
         (PresenceQuestions(objects="object"), "questions.objects: expected a feature .* did you mean objects"),
         (PresenceQuestions(objects="answers"), "questions.objects: expected a sequence with a class label"),
+        (ListingQuestions(objects="count"), "questions.objects: expected a feature of kind Sequence"),
         (PresenceQuestions("Is it there?"), r"questions.question: expected a format string with \{label\}"),
         (PresenceQuestions("Is {label there?"), r"questions.question: expected a format string with \{label\}"),
         (TemplateQuestions("Who?", "{count}", references="objects"), "questions.references: expected a sequence of t"),

@@ -80,7 +80,14 @@ FIELDS = {"length": 3, "max_train": 30, "count": 4, "clicks": 2, "translations":
 # Without their package, and on data that no embedded set has: each has a test file of its own.
 EXTRAS = {"Entities": "seqeval", "Harness": "lm_eval"}
 MISSING = {kind for kind, name in EXTRAS.items() if importlib.util.find_spec(name) is None}
-ELSEWHERE = {"ErrorRates", "ExtractedAnswers", "ImageTextRetrieval", "Prompted", "ZeroShot"} | MISSING
+ELSEWHERE = {
+    "ErrorRates",
+    "ExtractedAnswers",
+    "GeneratedAnswers",
+    "ImageTextRetrieval",
+    "Prompted",
+    "ZeroShot",
+} | MISSING
 RUNS = {
     "text": Experiment(model=WRITER, objective=NextToken(), data=TEXT, batch_size=16),
     "pairs": Experiment(model=TRANSLATOR, objective=NextToken(), data=PATHS, batch_size=16),

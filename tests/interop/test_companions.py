@@ -19,6 +19,7 @@ from txjax.data import (
     LabelledAudio,
     LabelledText,
     NextTokenWindows,
+    PadSquare,
     Resize,
     Stretch,
     TokenizerFolder,
@@ -26,7 +27,7 @@ from txjax.data import (
 from txjax.experiment import Experiment
 from txjax.interop import huggingface
 from txjax.interop.huggingface.audio_reading import extractor_entries
-from txjax.interop.huggingface.image_reading import image_fields
+from txjax.interop.huggingface.image_reading import image_fields, padding_entries
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt
@@ -35,6 +36,7 @@ from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanPrefix, Normed
 from txjax.nn.audio.front_ends import SPEECH_COMMANDS, audio_spectrogram
 from txjax.objectives import Classification, NextToken
 from txjax.train.run.workdir import lock_workdir, write_config
+from txjax.types import UserError
 
 from helpers import sentence_set, word_set
 from helpers.arrays import variables
@@ -203,10 +205,41 @@ def test_a_clips_one_number_is_the_shorter_side(tmp_path):
     assert image_fields(tmp_path) == fields
 
 
+def test_padding_to_a_square_is_llavas_alone(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    pads = {"size": {"shortest_edge": 28}, "crop_size": 28, "image_mean": [0.5, 0.4, 0.3], "do_pad": True}
+
+    def reading(kind):
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(pads | {"image_processor_type": kind}))
+        return image_fields(tmp_path)["transforms"]
+
+    padded = (Channels(3), PadSquare((0.5, 0.4, 0.3)), Resize(28), CenterCrop(28))
+    assert reading("LlavaImageProcessorFast") == padded
+    with pytest.raises(UserError, match="do_pad"):
+        reading("ViTImageProcessor")
+
+
+PADDED = {"do_pad": True, "do_center_crop": False, "image_processor_type": "LlavaImageProcessor"}
+
+
+@pytest.mark.parametrize(
+    ("transforms", "there", "entries"),
+    [
+        ((PadSquare((0.5,)), Stretch(8)), {}, PADDED),
+        ((PadSquare((0.5,)), Stretch(8)), {"do_pad": True}, {}),
+        ((Stretch(8),), {"do_pad": True}, {"do_pad": False}),
+        ((Stretch(8),), {}, {}),
+    ],
+)
+def test_padding_is_written(transforms, there, entries):
+    assert padding_entries(transforms, (0.5, 0.5, 0.5), there) == entries
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, fields",
     [
+        ("LlavaImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_size": 28, "do_pad": True}),
         ("CLIPImageProcessorPil", {"size": {"shortest_edge": 28}, "crop_size": {"height": 24, "width": 24}}),
         ("SiglipImageProcessorPil", {"size": {"height": 24, "width": 24}}),
         ("ViTImageProcessorPil", {"size": {"height": 24, "width": 24}, "resample": 3}),

@@ -65,6 +65,16 @@ def test_several_images_and_none(params: Any) -> None:
     )
 
 
+def test_padding_that_has_the_image_token_gets_no_patch(params: Any) -> None:
+    """Padding before a text, as prompts of unlike lengths have it, changes nothing."""
+    padded = jnp.pad(TOKENS, ((0, 0), (2, 0)), constant_values=MARK)
+    segments = jnp.pad(jnp.ones_like(TOKENS), ((0, 0), (2, 0)))
+    positions = jnp.maximum(segments.cumsum(1) - 1, 0)
+    output = model().apply(params, padded, segments=segments, positions=positions, image=IMAGES[:, 0]).dense()
+    expected = model().apply(params, TOKENS, image=IMAGES[:, 0]).dense()
+    np.testing.assert_allclose(output[:, 2:], expected, atol=1e-6)
+
+
 def test_a_cache_changes_nothing(params: Any) -> None:
     """The first call has the image; the texts are those of a model that reads everything again for each token."""
     inputs = {"tokens": np.asarray(TOKENS), "image": np.asarray(IMAGES[:, 0])}

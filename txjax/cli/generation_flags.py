@@ -38,6 +38,11 @@ def add_generation_flags(parser: argparse.ArgumentParser) -> None:
         help='every line of a file is a prompt, in one batch; of a run on images {"prompt": TEXT, "image": FILE}',
     )
     parser.add_argument("--image", metavar="FILE[,FILE]", help="what --prompt asks about, for a run that reads images")
+    parser.add_argument(
+        "--chat",
+        action="store_true",
+        help="questions from standard input, of a run on conversations; the turns before stay in the cache",
+    )
     parser.add_argument("--audio", metavar="FILE[,FILE]", help="recordings (WAV, FLAC), for a run that reads audio")
     parser.add_argument("--times", action="store_true", help="of a run with CTC: the seconds of each word, too")
     parser.add_argument("--length", type=int, default=LENGTH, help="tokens to write, at most")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from txjax.cli.adapter_runs import add_adapters, sides
+from txjax.cli.chat_session import chat
 from txjax.cli.fused_language import add_language_flags, fusion_of, open_language
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
 from txjax.cli.load_run import open_run, parser, read
@@ -37,6 +38,8 @@ def run(argv: list[str]) -> int:
     search = search_of(flags)
     fusion = fusion_of(flags)
     experiment = read(flags)
+    if flags.chat:
+        return chat(flags, experiment)
     if isinstance(experiment.objective, CTC):
         return transcribe(flags, experiment)
     if flags.times:

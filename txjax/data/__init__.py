@@ -44,7 +44,13 @@ from txjax.data.multimodal.conversation_turns import QuestionTurns, StoredTurns,
 from txjax.data.multimodal.conversations import Conversations
 from txjax.data.multimodal.image_questions import ImageQuestions
 from txjax.data.multimodal.matched_captions import MatchedCaptions
-from txjax.data.multimodal.questions import AlternatingQuestions, PresenceQuestions, Questions, TemplateQuestions
+from txjax.data.multimodal.questions import (
+    AlternatingQuestions,
+    ListingQuestions,
+    PresenceQuestions,
+    Questions,
+    TemplateQuestions,
+)
 from txjax.data.multimodal.shuffled_images import ShuffledImages
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
@@ -106,6 +112,7 @@ __all__ = [
     "LabelledAudio",
     "LabelledText",
     "LinearRatios",
+    "ListingQuestions",
     "Limits",
     "MatchedCaptions",
     "MatchedSentences",

@@ -4,6 +4,7 @@ See `docs/generation.md`.
 """
 
 from txjax.decoding.beam import Beam, Hypotheses
+from txjax.decoding.chat import Chat, Conversation
 from txjax.decoding.ctc_alignment import Alignment, align
 from txjax.decoding.ctc_search import BestPath, CTCSearch, CTCTexts, PrefixBeam
 from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empty_cache, generator_for
@@ -28,6 +29,8 @@ __all__ = [
     "CTCSearch",
     "CTCTexts",
     "Cached",
+    "Chat",
+    "Conversation",
     "Fused",
     "Generator",
     "Hypotheses",

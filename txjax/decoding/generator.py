@@ -89,7 +89,11 @@ class Cached(Generator):
         return last_logits(output), cache
 
     def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
-        output, cache = self._read(variables, state, {"tokens": tokens[:, None]})
+        return self.resume(variables, state, {"tokens": tokens[:, None]})
+
+    def resume(self, variables: PyTree, state: PyTree, inputs: Inputs) -> Step:
+        """Reads more tokens [B N] of each row, for which the cache has space, and any other inputs."""
+        output, cache = self._read(variables, state, inputs)
         return last_logits(output), cache
 
     def read_prompts(

@@ -63,8 +63,16 @@ class PicturedPrompts(Prompts):
         if (longest := max(map(len, tokens))) >= data.length:
             expected = f"questions of fewer than {data.length} tokens with those of their images, data.length"
             raise UserError("--prompt", expected, longest)
-        images = np.stack([self._images(prompt.images, field) for prompt in prompts])
-        return {**pad_prompts(tokens), **({"images": images} if data.most_images > 1 else {"image": images[:, 0]})}
+        return {**pad_prompts(tokens), **self.images(prompts, field)}
+
+    def images(self, prompts: Sequence[PicturedPrompt], field: str) -> Inputs:
+        """The images of prompts as keys of a batch: `images` [B I H W C], or `image` [B H W C] where there is one.
+
+        Raises:
+          UserError: a file is missing or damaged.
+        """
+        images = np.stack([self._read_images(prompt.images, field) for prompt in prompts])
+        return {"images": images} if self.conversations.most_images > 1 else {"image": images[:, 0]}
 
     def text_before(self, prompt: PicturedPrompt) -> str:
         return prompt.question + "\n"
@@ -75,7 +83,7 @@ class PicturedPrompts(Prompts):
     def record(self, prompt: PicturedPrompt) -> dict[str, Any]:
         return {"prompt": prompt.question, "image": list(prompt.images)}
 
-    def _images(self, paths: Sequence[str], field: str) -> Float32[np.ndarray, "I H W C"]:
+    def _read_images(self, paths: Sequence[str], field: str) -> Float32[np.ndarray, "I H W C"]:
         """The images of a prompt, prepared as the training data are."""
         data = self.conversations
         normaliser = Normaliser(data.mean, data.std, *data.shape[1:])

@@ -22,6 +22,8 @@ from txjax.eval.images.codebook_usage import CodebookUsage
 from txjax.eval.images.detected_objects import DetectedObjects
 from txjax.eval.images.pixel_classifier import PixelClassifier
 from txjax.eval.images.reconstructions import Reconstructions
+from txjax.eval.multimodal.generated_answers import GeneratedAnswers
+from txjax.eval.multimodal.image_controls import BlankImages, ImageControl, ShuffledImages
 from txjax.eval.text.answer_likelihood import AnswerLikelihood
 from txjax.eval.text.answer_rules import Contextual, DomainPMI, Likeliest, PerByte, PerToken
 from txjax.eval.text.entities import Entities
@@ -35,6 +37,7 @@ __all__ = [
     "GLUE",
     "AnswerLikelihood",
     "AveragePrecision",
+    "BlankImages",
     "Calibration",
     "ClassReport",
     "DetectedObjects",
@@ -53,8 +56,10 @@ __all__ = [
     "Evaluator",
     "ExtractedAnswers",
     "FewShot",
+    "GeneratedAnswers",
     "GeneratedTexts",
     "Harness",
+    "ImageControl",
     "ImageTextRetrieval",
     "Likeliest",
     "LabelPrecision",
@@ -69,5 +74,6 @@ __all__ = [
     "Reconstructions",
     "Retrieval",
     "Samples",
+    "ShuffledImages",
     "ZeroShot",
 ]

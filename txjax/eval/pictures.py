@@ -34,7 +34,8 @@ class Outline(NamedTuple):
 
 def check_images(data: Dataset) -> None:
     """Raises UserError if the data set's images can't be shown: of other channels, or without `mean` and `std`."""
-    channels = data.spec()["image"].shape[-1]
+    spec = data.spec()
+    channels = spec["images" if "images" in spec else "image"].shape[-1]
     if channels not in (1, 3):
         raise UserError("eval.data", "images of 1 or 3 channels", channels)
     if not (hasattr(data, "mean") and hasattr(data, "std")):

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Int32
 
 from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
 from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD
@@ -155,6 +156,11 @@ class ConversationSource(Bucketed):
     def place(self, number: int) -> str:
         """The set, the file and the number of a record, for messages."""
         return describe_place(self._records, self._files, number)
+
+    @property
+    def image_counts(self) -> Int32[np.ndarray, "N"]:
+        """The images of each example."""
+        return self._tokens.images[self._kept]
 
     def turns(self, index: int) -> list[Turn]:
         """The turns of an example."""

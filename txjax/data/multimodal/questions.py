@@ -111,7 +111,7 @@ class PresenceQuestions(Questions):
     kind: str = "presence"
 
     def features(self, stated: Any) -> tuple[str, ...]:
-        self._names(stated)
+        object_classes(self.objects, stated)
         try:
             differs = self.question.format(label="a") != self.question.format(label="b")
         except (ValueError, LookupError):
@@ -122,7 +122,7 @@ class PresenceQuestions(Questions):
         return (self.objects,)
 
     def function(self, stated: Any) -> MakeQuestion:
-        names = self._names(stated)
+        names = object_classes(self.objects, stated)
 
         def make(number: int, record: dict[str, Any]) -> Turn:
             wanted = number % len(names)
@@ -131,14 +131,35 @@ class PresenceQuestions(Questions):
 
         return make
 
-    def _names(self, stated: Any) -> Sequence[str]:
-        """The names of the classes. Raises UserError unless the set has objects with a class."""
-        field = "data.turns.questions.objects"
-        sequence = records.check_feature(field, self.objects, stated, ("Sequence",)).feature
-        classes: Any = sequence["label"] if "label" in getattr(sequence, "keys", dict)() else None
-        if type(classes).__name__ != "ClassLabel":
-            raise UserError(field, "a sequence with a class label", self.objects)
-        return classes.names
+
+@dataclasses.dataclass
+class ListingQuestions(Questions):
+    """Which objects an image has: the names of their classes, in the order of the classes.
+
+    Attributes:
+      question: the text of the question.
+      objects: the name of the set's sequence of objects, with a class `label`.
+      separator: the text between two names.
+      kind: of these questions, for scores by kind.
+    """
+
+    question: str = "What is there?"
+    objects: str = "objects"
+    separator: str = " "
+    kind: str = "listing"
+
+    def features(self, stated: Any) -> tuple[str, ...]:
+        object_classes(self.objects, stated)
+        return (self.objects,)
+
+    def function(self, stated: Any) -> MakeQuestion:
+        names = object_classes(self.objects, stated)
+
+        def make(number: int, record: dict[str, Any]) -> Turn:
+            labels = sorted(int(label) for label in record[self.objects]["label"])
+            return Turn(self.question, self.separator.join(names[label] for label in labels), self.kind)
+
+        return make
 
 
 @dataclasses.dataclass
@@ -161,3 +182,21 @@ class AlternatingQuestions(Questions):
     def function(self, stated: Any) -> MakeQuestion:
         parts = [part.function(stated) for part in self.parts]
         return lambda number, record: parts[number % len(parts)](number // len(parts), record)
+
+
+def object_classes(feature: str, stated: Any) -> Sequence[str]:
+    """The names of the classes of a set's objects.
+
+    Args:
+      feature: the name of the sequence of objects.
+      stated: the set's features, of TFDS.
+
+    Raises:
+      UserError: the set has no such sequence, or its objects have no class `label`.
+    """
+    field = "data.turns.questions.objects"
+    sequence = records.check_feature(field, feature, stated, ("Sequence",)).feature
+    classes: Any = sequence["label"] if "label" in getattr(sequence, "keys", dict)() else None
+    if type(classes).__name__ != "ClassLabel":
+        raise UserError(field, "a sequence with a class label", feature)
+    return classes.names  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax import backend
-from txjax.data import Dataset
+from txjax.data import Conversations, Dataset
 from txjax.data.keys import SOURCES
 from txjax.decoding import Inputs, Sampling, Search, generator_for, prompts_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
@@ -43,6 +43,9 @@ class Samples(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
+        if isinstance(self.data, Conversations):
+            expected = "texts, since prompts have no images; GeneratedAnswers writes answers about them"
+            raise UserError("eval.data", expected, type(self.data).__name__)
         prompts = prompts_for(self.data, "eval.data")
         of_training, of_samples = ({*data.spec()} & {*SOURCES} for data in (train, self.data))
         if of_training != of_samples:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax import tree
-from txjax.data import Completions, Dataset, Images, Pairs, Tokenizer, TokenizerFolder
+from txjax.data import Completions, Conversations, Dataset, Images, Pairs, Tokenizer, TokenizerFolder
 from txjax.data.loading.limits import size_of
 from txjax.data.text.text_windows import Text
 from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
@@ -20,7 +20,7 @@ from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIAL
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.audio_reading import PART, PROCESSOR, extractor_entries, front_end_of, read_front_end
-from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR
+from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR, padding_entries
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
 from txjax.io.files import replace_text
@@ -85,7 +85,7 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
         _merge(to / GENERATION, tokens if "eos_token_id" in tokens else {})
     elif data is not None:
         _merge(to / GENERATION, _end_entries(_read(to / GENERATION), _end(data)))
-    if isinstance(data, Images):
+    if isinstance(data, Images) or isinstance(data, Conversations) and data.image_feature:
         _merge(to / PREPROCESSOR, _pixel_entries(data, _read(to / PREPROCESSOR)))
     front_end = front_end_of(getattr(experiment, "model", experiment))
     if front_end is not None and read_front_end(to) != front_end:
@@ -176,7 +176,7 @@ def _class_entries(data: Dataset, count: int | None) -> dict[str, Any]:
     return {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
 
 
-def _pixel_entries(data: Images, there: Mapping[str, Any]) -> dict[str, Any]:
+def _pixel_entries(data: Images | Conversations, there: Mapping[str, Any]) -> dict[str, Any]:
     """How images become those of the data, for preprocessor_config.json, as far as `there` says something else."""
     height, width, channels = data.shape
     mean, std = ([*numbers] * (channels if len(numbers) == 1 else 1) for numbers in (data.mean, data.std))
@@ -186,7 +186,7 @@ def _pixel_entries(data: Images, there: Mapping[str, Any]) -> dict[str, Any]:
         entries |= {"do_resize": True, "size": {"height": height, "width": width}, "resample": BICUBIC}
     if not {"image_processor_type", "feature_extractor_type"} & set(there):
         entries |= {"image_processor_type": "ViTImageProcessor", "do_rescale": True, "rescale_factor": 1 / 255}
-    return entries
+    return entries | padding_entries(data.transforms, mean, there)
 
 
 def _numbers(sizes: Sequence[Any]) -> set[Any]:

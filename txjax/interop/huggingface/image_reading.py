@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.data import CenterCrop, Channels, Resize, Stretch, Transform
+from txjax.data import CenterCrop, Channels, PadSquare, Resize, Stretch, Transform
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.options import Options
 from txjax.tree import read_json
@@ -17,6 +17,7 @@ log = logging.getLogger("txjax")
 
 PREPROCESSOR = "preprocessor_config.json"
 BICUBIC = 3  # the number of Pillow's filter
+_PADDING = "LlavaImageProcessor"
 _FILTERS = {0: "nearest", 1: "Lanczos", 2: "bilinear", 4: "box", 5: "Hamming"}
 # Pixels from which images are resized to a square, where a file has a `crop_pct` and no `crop_size`: ConvNeXt's rule.
 _STRETCHED = 384
@@ -36,15 +37,41 @@ def image_fields(folder: Path) -> dict[str, Any]:
     if not (folder / PREPROCESSOR).exists():
         raise UserError("--from", f"a folder with {PREPROCESSOR}, which says how images are read", "none")
     options = Options(read_json(folder / PREPROCESSOR), PREPROCESSOR)
-    options.require(do_resize=True, do_rescale=True, rescale_factor=1 / 255, do_pad=False)
+    options.require(do_resize=True, do_rescale=True, rescale_factor=1 / 255)
     options.require(rescale_offset=False, include_top=False)  # of EfficientNet's processor, which normalises twice
     if (resample := options.get("resample", BICUBIC)) != BICUBIC:
         log.warning("%s: images are resized bicubic here, not %s", PREPROCESSOR, _FILTERS.get(resample, resample))
     transforms, side = _resizing(options)
-    fields: dict[str, Any] = {"shape": (side, side, channels), "transforms": (*transforms, Channels(channels))}
+    if not _pads(options):
+        transforms = (*transforms, Channels(channels))
+    else:
+        transforms = (Channels(channels), PadSquare(_numbers(options, "image_mean")), *transforms)
+    fields: dict[str, Any] = {"shape": (side, side, channels), "transforms": transforms}
     if not options.get("do_normalize", True):
         return fields | {"mean": (0.0,), "std": (1.0,)}
     return fields | {"mean": _numbers(options, "image_mean"), "std": _numbers(options, "image_std")}
+
+
+def _pads(options: Options) -> bool:
+    """Whether images are padded to squares, in the colour of the mean: `do_pad` of LLaVA's processor alone."""
+    if not str(options.values.get("image_processor_type")).startswith("Llava"):
+        options.require(do_pad=False)
+    return bool(options.get("do_pad", False))
+
+
+def padding_entries(transforms: Sequence[Transform], mean: Sequence[float], there: Mapping[str, Any]) -> dict[str, Any]:
+    """What preprocessor_config.json says of padding to squares, as far as `there` says something else.
+
+    Args:
+      transforms: of the data.
+      mean: of its pixels (/ 255), one for each channel.
+    """
+    pads = [transform for transform in transforms if isinstance(transform, PadSquare)]
+    if pads and {*pads[0].color} != {*mean}:
+        log.warning("%s: images are padded with image_mean, not with %s", PREPROCESSOR, pads[0].color)
+    if bool(pads) == bool(there.get("do_pad", False)):
+        return {}
+    return {"do_pad": True, "do_center_crop": False, "image_processor_type": _PADDING} if pads else {"do_pad": False}
 
 
 def _numbers(options: Options, key: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from txjax import backend
-from txjax.data import Dataset, Limits, Tokenizer, Utterances, eval_batches
+from txjax.data import Conversations, Dataset, Limits, Tokenizer, Utterances, eval_batches
 from txjax.decoding import Beginnings, Sampling, generator_for, prompts_for, until
 from txjax.decoding.spoken_prompts import read_recordings
 from txjax.experiment import Experiment
@@ -36,6 +36,7 @@ class Example:
       batch: what the data set has of it, or what a prompt gives, one row.
       rate: samples a second of its `audio`.
       area: the part of the picture that the grid of the model's patches covers. If None, all.
+      patches: the indices of the tokens that stand for the patches of the picture; () where none do.
     """
 
     title: str
@@ -45,14 +46,16 @@ class Example:
     batch: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     rate: int | None = None
     area: Area | None = None
+    patches: Int[np.ndarray, "N"] = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
 
     def token_indices(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
-        """The indices of the first tokens of a text that are not padding."""
+        """The indices of the first tokens of a text that are neither padding nor patches of an image."""
         segments = self.inputs.get(SEGMENTS[name])
         length = self.inputs[name].shape[1]
         if name == "tokens" and "transcript_length" in self.batch:
             length = 1 + max(np.flatnonzero(self.batch["weights"][0]), default=0)
-        return (np.arange(length) if segments is None else np.flatnonzero(segments[row] > 0))[:most]
+        indices = np.arange(length) if segments is None else np.flatnonzero(segments[row] > 0)
+        return (np.setdiff1d(indices, self.patches) if name == "tokens" else indices)[:most]
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
@@ -114,7 +117,8 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
             inputs = {name: np.asarray(x) for name, x in arguments.items()}
             image = _shown_pixels(inputs["image"][0], data) if "image" in inputs else shown_features(model, inputs)
             area = _area(model, inputs)
-            yield Example(title, inputs, image, tokenizers, batch, getattr(data, "rate", None), area)
+            patches = patch_indices(model, inputs)
+            yield Example(title, inputs, image, tokenizers, batch, getattr(data, "rate", None), area, patches)
     finally:
         batches.close()
 
@@ -130,6 +134,8 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
     """
     tokenizers = tokenizers_of(data)
     tokenizer = tokenizers["tokens"]
+    if isinstance(data, Conversations):
+        raise UserError("--input", "--data, since a question of a conversation has its image there", list(texts))
     for text in texts:
         if tokenizer is None:
             raise UserError("--input", "a run on texts", type(data).__name__)
@@ -149,6 +155,15 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
         shown = visible(text)
         title = shown if len(shown) <= 40 else f"{shown[:39]}…"
         yield Example(title, inputs, None, tokenizers, batch, getattr(data, "rate", None))
+
+
+def patch_indices(model: Any, inputs: Mapping[str, np.ndarray]) -> Int[np.ndarray, "N"]:
+    """The indices of the tokens of the first text that stand for patches, of a model that has such a token."""
+    image_token = getattr(model, "image_token", None)
+    if image_token is None or "tokens" not in inputs:
+        return np.zeros(0, np.int64)
+    segments = inputs.get("segments", np.ones_like(inputs["tokens"]))
+    return np.flatnonzero((inputs["tokens"][0] == image_token) & (segments[0] > 0))
 
 
 def _translate(

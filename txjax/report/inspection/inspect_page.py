@@ -8,6 +8,7 @@ import numpy as np
 
 from txjax.nn import Grid
 from txjax.report.inspection import image_figures, text_figures
+from txjax.report.inspection.answer_figures import answer_picture, reads_patches
 from txjax.report.inspection.depth_figures import distance_picture
 from txjax.report.inspection.findings import SHOWN, Findings, Inspection
 from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
@@ -72,6 +73,10 @@ def _maps(findings: Findings) -> Iterator[Picture]:
         for path in inspection.kept:
             attention = inspection.attentions[path]
             name = f"attention_{number}_{_file(path)}"
+            if reads_patches(inspection, path):
+                caption = "Where in the image the tokens of the answer are read from, in the mean over the heads."
+                picture = answer_picture(inspection, path, findings.chosen[path])
+                yield Picture(f"{name}_answer", "Attention of the answer over the image", caption, picture)
             if attention.between_texts:
                 rows = inspection.kept[path].weights.shape[1]
                 for row in range(rows):

@@ -64,7 +64,10 @@ class LLaVA(Decoder, kw_only=True):
         if images is None and image is not None:
             images = image[:, None]
         if images is not None:
-            x = place(self.patches(images, train), tokens == self.image_token, x)
+            is_patch = tokens == self.image_token
+            if segments is not None:
+                is_patch &= segments > 0  # padding may have the same token
+            x = place(self.patches(images, train), is_patch, x)
         return self.read(x, embed, segments, positions, train)
 
     @nn.nowrap

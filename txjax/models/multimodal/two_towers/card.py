@@ -125,7 +125,7 @@ CARD = Card(
             ),
             objectives={"SigmoidContrastive": None, "SoftmaxContrastive": None},
             returns="`PairFeatures`",
-            config="configs/multimodal/clip_stamps.py",
+            config="configs/multimodal/clip_captions.py",
             limits="losses of single examples: a pair's depends on its batch",
         ),
         Example(
@@ -186,7 +186,7 @@ CARD = Card(
     systems=(
         System(
             name="CLIP, SigLIP",
-            config="configs/multimodal/clip_stamps.py",
+            config="configs/multimodal/clip_captions.py",
             score="37.8% of 98 pictures have their caption among the ten nearest",
             presets=(clip, siglip, siglip2),
             equal_to="[CLIPModel, SiglipModel](tests/interop/test_parity.py)",

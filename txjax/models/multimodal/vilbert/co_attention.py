@@ -51,7 +51,8 @@ class TwoStreams(Block):
         return max(self.text.branches, self.image.branches)
 
     @nn.compact
-    def __call__(self, x: Streams, context: PyTree, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
+    def __call__(self, x: PyTree, context: PyTree, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
+        """From `Streams` to `Streams`. `context`: `StreamContexts`."""
         assert self.text and self.image
         text, image = x
         return (
@@ -82,11 +83,7 @@ class ConnectedLayer(Block):
         return self.connection.branches + self.layer.branches
 
     @nn.compact
-    def __call__(self, x: Streams, context: PyTree, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
-        """From the text's and the image's stream to the next ones.
-
-        Args:
-          context: `StreamContexts`.
-        """
+    def __call__(self, x: PyTree, context: PyTree, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
+        """From `Streams` to `Streams`. `context`: `StreamContexts`."""
         assert self.connection and self.layer
         return self.layer(self.connection(x, context, depth_fraction), context, depth_fraction)
