@@ -54,10 +54,10 @@ def test_the_cells_of_a_grid_come_after_the_whole_image():
     assert regions.features.shape == (1, 7, 4) and regions.segments is None
     assert regions.features[0, 3].tolist() == [4, 5, 10, 11]
     np.testing.assert_array_equal(regions.features[0, 0], regions.features[0, 1:].mean(0))
-    boxes = regions.box_numbers()[0]
-    np.testing.assert_allclose(boxes[0], [0, 0, 1, 1, 1])
-    np.testing.assert_allclose(boxes[3], [2 / 3, 0, 1, 1 / 2, 1 / 6], rtol=1e-6)
-    np.testing.assert_allclose(boxes[4], [0, 1 / 2, 1 / 3, 1, 1 / 6], rtol=1e-6)
+    place_numbers = regions.place_numbers()[0]
+    np.testing.assert_allclose(place_numbers[0], [0, 0, 1, 1, 1])
+    np.testing.assert_allclose(place_numbers[3], [2 / 3, 0, 1, 1 / 2, 1 / 6], rtol=1e-6)
+    np.testing.assert_allclose(place_numbers[4], [0, 1 / 2, 1 / 3, 1, 1 / 6], rtol=1e-6)
 
 
 def test_both_streams_read_each_other_at_once(encode):

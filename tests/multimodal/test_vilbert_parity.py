@@ -3,7 +3,7 @@
 `data/vilbert.npz` has their outputs for the parameters and inputs of this file. It is written by
 
     pip download --no-deps mmf==1.0.0rc10 && tar xzf mmf-1.0.0rc10.tar.gz
-    PYTHONPATH=tests python tests/multimodal/test_vilbert_parity.py mmf-1.0.0rc10/mmf/models/vilbert.py
+    PYTHONPATH=tests python tests/models/test_vilbert_parity.py mmf-1.0.0rc10/mmf/models/vilbert.py
 """
 
 import importlib.util
@@ -97,7 +97,7 @@ def rules() -> list[Rule]:
         Rule("bert.embeddings.token_type_embeddings.weight", ("text/embed_types/embedding",), SAME),
         *norm("bert.embeddings.LayerNorm", "text/norm_embed"),
         *linear("bert.v_embeddings.image_embeddings", "region_embed"),
-        *linear("bert.v_embeddings.image_location_embeddings", "box_embed"),
+        *linear("bert.v_embeddings.image_location_embeddings", "place_embed"),
         *norm("bert.v_embeddings.LayerNorm", "norm_regions"),
         *linear("bert.t_pooler.dense", "pooler_text"),
         *linear("bert.v_pooler.dense", "pooler_image"),
@@ -158,8 +158,8 @@ def test_what_is_padded_is_not_read() -> None:
         "region_boxes": np.where(batch["region_segments"][..., None] > 0, batch["region_boxes"], 0.5),
     }
     for before, after in zip(outputs(), outputs(**changes), strict=True):
-        unpadded = {7: WORDS, 5: REGIONS}.get(before.shape[1], np.full(2, before.shape[1]))
-        for row, count in enumerate(unpadded):
+        real = {7: WORDS, 5: REGIONS}.get(before.shape[1], np.full(2, before.shape[1]))
+        for row, count in enumerate(real):
             np.testing.assert_allclose(after[row, :count], before[row, :count], rtol=1e-5, atol=1e-5)
 
 
@@ -239,12 +239,12 @@ def write_fixture(source: str) -> None:
     assert not rest and not unexpected, (rest, unexpected)
     batch = {name: torch.tensor(x) for name, x in inputs().items()}
     top, left, bottom, right = batch["region_boxes"].unbind(-1)
-    boxes = torch.stack([left, top, right, bottom, (bottom - top) * (right - left)], -1)
+    place_numbers = torch.stack([left, top, right, bottom, (bottom - top) * (right - left)], -1)
     with torch.no_grad():
         text, image, pooled_text, pooled_image, _ = reference.bert(
             batch["tokens"].long(),
             batch["regions"],
-            boxes,
+            place_numbers,
             batch["types"].long(),
             batch["segments"],
             batch["region_segments"],

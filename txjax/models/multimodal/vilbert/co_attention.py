@@ -52,7 +52,7 @@ class TwoStreams(Block):
 
     @nn.compact
     def __call__(self, x: PyTree, context: PyTree, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
-        """From `Streams` to the next ones. `context`: `StreamContexts`."""
+        """From `Streams` to `Streams`. `context`: `StreamContexts`."""
         assert self.text and self.image
         text, image = x
         return (
@@ -84,6 +84,6 @@ class ConnectedLayer(Block):
 
     @nn.compact
     def __call__(self, x: PyTree, context: PyTree, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
-        """From `Streams` to the next ones. `context`: `StreamContexts`."""
+        """From `Streams` to `Streams`. `context`: `StreamContexts`."""
         assert self.connection and self.layer
         return self.layer(self.connection(x, context, depth_fraction), context, depth_fraction)

@@ -25,7 +25,7 @@ class RegionSet(NamedTuple):
     boxes: Float[Array, "#B R 4"]
     segments: Int[Array, "B R"] | None
 
-    def box_numbers(self) -> Float[Array, "#B R 5"]:
+    def place_numbers(self) -> Float[Array, "#B R 5"]:
         """Left, top, right and bottom of each region, and its share of the image's area (Lu et al. 2019, 3.1)."""
         top, left, bottom, right = jnp.moveaxis(self.boxes, -1, 0)
         return jnp.stack([left, top, right, bottom, (bottom - top) * (right - left)], axis=-1)

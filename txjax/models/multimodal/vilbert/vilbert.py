@@ -37,8 +37,8 @@ class ViLBERT(Transformer, kw_only=True):
     `width`, `heads`, `mlp` and all other parts of layers are of the image's stream; in the text's stream they are those
     of `text`. So the text passes `text.depth + depth` layers, the image `depth`.
 
-    Parameters: `text`; `region_embed` and `box_embed`, linear layers from a region's features and from the five
-    numbers of its box, `norm_regions`; `layers/block` (`connection` and `layer`, each of `text` and of `image`),
+    Parameters: `text`; `region_embed` and `place_embed`, linear layers from a region's features and from the five
+    numbers of its place, `norm_regions`; `layers/block` (`connection` and `layer`, each of `text` and of `image`),
     `norm_text` and `norm_image` of blocks with a final norm, and those of the head.
 
     Attributes:
@@ -90,12 +90,14 @@ class ViLBERT(Transformer, kw_only=True):
         features = region_set.features
         if hidden_regions is not None:
             features = jnp.where(hidden_regions[..., None], 0, features)
-        embedded = self.embed_regions(features, region_set.box_numbers(), train)
-        contexts = StreamContexts.of(
-            padding_mask(encoded.features, segments), padding_mask(embedded, region_set.segments), train
+        embedded = self.embed_regions(features, region_set.place_numbers(), train)
+        is_text, is_image = (
+            jnp.ones(x.shape[:2], jnp.int32) if numbers is None else (numbers > 0).astype(jnp.int32)
+            for x, numbers in ((tokens, segments), (features, region_set.segments))
         )
         with quantized(self.quantize) if self.quantize else contextlib.nullcontext():
-            text, of_image = self.built_stack()((encoded.features, embedded), contexts)
+            streams = encoded.features, embedded
+            text, of_image = self.built_stack()(streams, StreamContexts.of(is_text, is_image, train))
         if self.text.block.final_norm:
             text = self.text.norm.clone(parent=self, name="norm_text").normalise(text, train)
         if self.block.final_norm:
@@ -105,7 +107,7 @@ class ViLBERT(Transformer, kw_only=True):
 
     @nn.nowrap
     def embed_regions(
-        self, features: Float[Array, "B R C"], boxes: Float[Array, "#B R 5"], train: bool
+        self, features: Float[Array, "B R C"], place_numbers: Float[Array, "#B R 5"], train: bool
     ) -> Float[Array, "B R E"]:
         """The regions as they enter the image's stream."""
 
@@ -113,7 +115,7 @@ class ViLBERT(Transformer, kw_only=True):
             fields: dict[str, Any] = dict(in_axes=("pixels",), kernel_init=self.kernel_init, name=name)
             return Linear((self.width,), ("embed",), **fields)(x.astype(self.dtype))
 
-        x = linear("region_embed", features) + linear("box_embed", boxes)
+        x = linear("region_embed", features) + linear("place_embed", place_numbers)
         x = self.norm.clone(parent=self, name="norm_regions").normalise(x, train)
         return nn.Dropout(self.dropout, deterministic=not train)(x)
 
@@ -142,7 +144,7 @@ class ViLBERT(Transformer, kw_only=True):
         assert layer.mixer is not None
         heads = self.cross_heads or self.heads
         size = self.cross.head_size or head_size(self.width, heads)
-        fields: dict[str, Any] = dict(heads=heads, kv_heads=heads, kernel_init=layer.mixer.kernel_init)
+        fields = dict(heads=heads, kv_heads=heads, kernel_init=layer.mixer.kernel_init)
         cross = set_model_fields(self.cross, "config.model.cross", **fields).clone(parent=None, head_size=size)
         return layer.clone(parent=None, name=None, mixer=cross)
 
@@ -156,11 +158,6 @@ class ViLBERT(Transformer, kw_only=True):
     @nn.nowrap
     def takes_prompts(self) -> bool:
         return False
-
-
-def padding_mask(x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None) -> Int[Array, "B L"]:
-    """1, and 0 for what is padding. `segments`: 0 is padding. If None, nothing is."""
-    return jnp.ones(x.shape[:2], jnp.int32) if segments is None else (segments > 0).astype(jnp.int32)
 
 
 def only_one(blocks: Block | tuple[Block, ...]) -> Block:
