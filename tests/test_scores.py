@@ -43,6 +43,7 @@ def test_a_config_reaches_its_score(score, tfds, tmp_path, monkeypatch):
     last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
     print(f"{score.name}: {score.metric} {last[score.metric]:.4g}, promised {score.value}")
     assert last["step"] == experiment.num_steps and score.holds(last[score.metric])
+    assert all(last[metric] <= most for metric, most in score.bounds)
 
 
 def test_a_config_that_trains_on_a_cpu_has_a_score_that_its_evaluations_give():
@@ -50,7 +51,7 @@ def test_a_config_that_trains_on_a_cpu_has_a_score_that_its_evaluations_give():
     assert len(found) >= 10
     for score in found:
         evals = config.load(score.source, []).evals
-        assert score.metric.split("/")[1] in evals, score
+        assert {metric.split("/")[1] for metric in (score.metric, *dict(score.bounds))} <= set(evals), score
         assert 0 < score.value < 100 and 0 < score.minutes <= 20, score
 
 
@@ -68,6 +69,8 @@ def test_scores_are_read_from_docstrings(tmp_path):
     ):
         path.write_text(f'"""A config.\n\nCost: {cost}.\nScore: {line}\n"""\n')
         assert read(path) == (Score(path, *wanted) if wanted else None)
+    path.write_text('"""A.\n\nCost: 2 minutes of a CPU.\nScore: eval/x/f1 0.9.\nBound: eval/y/f1 0.60 at most.\n"""\n')
+    assert read(path) == Score(path, None, "eval/x/f1", 0.9, 2.0, (("eval/y/f1", 0.6),))
     path.write_text('"""A config.\n\nCost: 2 minutes on a CPU.\nScore: good.\n"""\n')
     with pytest.raises(ValueError, match="expected a line such as `Score:"):
         read(path)

@@ -3,7 +3,8 @@
     Cost: about 2 minutes on two CPU cores.
     Score: eval/valid/loss 1.92, nats a byte of held-out files.
 
-A score of one of a config's variants has its name before it: `Score: mrpc: eval/valid/accuracy 0.669`.
+A score of one of a config's variants has its name before it: `Score: mrpc: eval/valid/accuracy 0.669`. A metric that
+must not be above a value, such as a score without the right images, has a line `Bound: eval/shuffled/accuracy 0.60`.
 """
 
 import dataclasses
@@ -26,6 +27,7 @@ class Score:
       metric: a name of metrics.jsonl.
       value: of that metric at the end.
       minutes: that it costs at most, as stated.
+      bounds: other metrics and the values that they have at most.
     """
 
     path: Path
@@ -33,6 +35,7 @@ class Score:
     metric: str
     value: float
     minutes: float
+    bounds: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
@@ -71,7 +74,9 @@ def read(path: Path) -> Score | None:
     found = re.search(r"^Score: (?:(\w+): )?(eval/\S+) (\d[\d.]*\d)", docstring, re.MULTILINE)
     if found is None:
         raise ValueError(f"{path}: expected a line such as `Score: eval/valid/loss 1.92`")
-    return Score(path, found[1], found[2], float(found[3]), minutes)
+    bounds = re.findall(r"^Bound: (eval/\S+) (\d[\d.]*\d)", docstring, re.MULTILINE)
+    most = tuple((metric, float(value)) for metric, value in bounds)
+    return Score(path, found[1], found[2], float(found[3]), minutes, most)
 
 
 def known() -> list[Score]:
