@@ -21,7 +21,7 @@ from txjax.data import (
 )
 from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.decoding.pictured_prompts import PicturedPrompt
-from txjax.eval import BlankImages, GeneratedAnswers, ShuffledImages
+from txjax.eval import BlankImages, GeneratedAnswers, ImagesOfOthers
 from txjax.eval.multimodal.answer_metrics import vqa_accuracy
 from txjax.eval.multimodal.answer_pictures import ShownAnswer
 from txjax.eval.multimodal.image_controls import draw_partners
@@ -176,7 +176,7 @@ def test_answers_are_those_of_a_prompt_alone(questions, tmp_path):
     ],
 )
 def test_user_errors_before_compilation(questions, fields, message):
-    evaluation = GeneratedAnswers(**{"data": questions, "controls": (ShuffledImages(),)} | fields)
+    evaluation = GeneratedAnswers(**{"data": questions, "controls": (ImagesOfOthers(),)} | fields)
     run = Experiment(model=Reader(), objective=NextToken(), data=questions, evals={"x": evaluation}, batch_size=8)
     with pytest.raises(UserError, match=message):
         check(run)

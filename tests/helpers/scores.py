@@ -3,8 +3,8 @@
     Cost: about 2 minutes on two CPU cores.
     Score: eval/valid/loss 1.92, nats a byte of held-out files.
 
-A score of one of a config's variants has its name before it: `Score: mrpc: eval/valid/accuracy 0.669`. What a model may
-reach at most without the image that it is asked about stands behind it: `eval/shuffled/accuracy is at most 0.6`.
+A score of one of a config's variants has its name before it: `Score: mrpc: eval/valid/accuracy 0.669`. A metric that
+must not be above a value, such as a score without the right images, has a line `Bound: eval/shuffled/accuracy 0.60`.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class Score:
       metric: a name of metrics.jsonl.
       value: of that metric at the end.
       minutes: that it costs at most, as stated.
-      bounds: the highest values of other metrics at the end.
+      bounds: other metrics and the values that they have at most.
     """
 
     path: Path
@@ -74,10 +74,9 @@ def read(path: Path) -> Score | None:
     found = re.search(r"^Score: (?:(\w+): )?(eval/\S+) (\d[\d.]*\d)", docstring, re.MULTILINE)
     if found is None:
         raise ValueError(f"{path}: expected a line such as `Score: eval/valid/loss 1.92`")
-    bounds = re.findall(r"(eval/\S+) is at most (\d[\d.]*\d)", " ".join(docstring.split()))
-    return Score(
-        path, found[1], found[2], float(found[3]), minutes, tuple((name, float(most)) for name, most in bounds)
-    )
+    bounds = re.findall(r"^Bound: (eval/\S+) (\d[\d.]*\d)", docstring, re.MULTILINE)
+    most = tuple((metric, float(value)) for metric, value in bounds)
+    return Score(path, found[1], found[2], float(found[3]), minutes, most)
 
 
 def known() -> list[Score]:

@@ -23,7 +23,7 @@ from txjax.eval.images.detected_objects import DetectedObjects
 from txjax.eval.images.pixel_classifier import PixelClassifier
 from txjax.eval.images.reconstructions import Reconstructions
 from txjax.eval.multimodal.generated_answers import GeneratedAnswers
-from txjax.eval.multimodal.image_controls import BlankImages, ImageControl, ShuffledImages
+from txjax.eval.multimodal.image_controls import BlankImages, ImageControl, ImagesOfOthers
 from txjax.eval.text.answer_likelihood import AnswerLikelihood
 from txjax.eval.text.answer_rules import Contextual, DomainPMI, Likeliest, PerByte, PerToken
 from txjax.eval.text.entities import Entities
@@ -74,6 +74,6 @@ __all__ = [
     "Reconstructions",
     "Retrieval",
     "Samples",
-    "ShuffledImages",
+    "ImagesOfOthers",
     "ZeroShot",
 ]

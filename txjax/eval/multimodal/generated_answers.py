@@ -15,7 +15,7 @@ from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.multimodal.answer_metrics import METRICS, check_metrics, score_answers
 from txjax.eval.multimodal.answer_pictures import ShownAnswer, answer_rows
 from txjax.eval.multimodal.answer_table import list_answers
-from txjax.eval.multimodal.image_controls import IMAGE_KEYS, BlankImages, ImageControl, ShuffledImages
+from txjax.eval.multimodal.image_controls import IMAGE_KEYS, BlankImages, ImageControl, ImagesOfOthers
 from txjax.eval.pictures import can_show, pixels
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.objectives import NextToken, Objective, model_inputs, select_keys
@@ -44,7 +44,7 @@ class GeneratedAnswers(Evaluator):
       data: `Conversations`.
       metrics: `exact_match`; `vqa_accuracy`, min(people who agree / 3, 1) (Antol et al. 2015) where the set has the
         answers of several people, else the exact match.
-      controls: the other images: `ShuffledImages()`, those of other questions; `BlankImages()`, the mean pixel, which
+      controls: the other images: `ImagesOfOthers()`, those of other questions; `BlankImages()`, the mean pixel, which
         leaves the text alone.
       length: tokens of an answer at most.
       search: how tokens are chosen. If its `end` is (), the template's end token ends an answer.
@@ -53,7 +53,7 @@ class GeneratedAnswers(Evaluator):
     """
 
     metrics: tuple[str, ...] = tuple(METRICS)
-    controls: tuple[ImageControl, ...] = config_field(factory=lambda: (ShuffledImages(), BlankImages()))
+    controls: tuple[ImageControl, ...] = config_field(factory=lambda: (ImagesOfOthers(), BlankImages()))
     length: int = config_field(16, at_least=1)
     search: Search = config_field(factory=_greedy)
     count: int | None = config_field(100, at_least=1)

@@ -29,7 +29,7 @@ class ImageControl:
 
 
 @dataclasses.dataclass
-class ShuffledImages(ImageControl):
+class ImagesOfOthers(ImageControl):
     """Each question has the images of another, which has as many of them.
 
     Attributes:
