@@ -175,7 +175,8 @@ class UniT(nn.Module):
         x, positions = self.read_image(image)
         text, words = self.read_text(tokens, mask), self.text_positions(self.text.positions.weight)
         map_positions = self.vision_positions(positions)
-        memory, added = torch.cat([self.vision_features(x), self.text_features(text)], 1), torch.cat([map_positions, words])
+        memory = torch.cat([self.vision_features(x), self.text_features(text)], 1)
+        added = torch.cat([map_positions, words])
         keys = F.pad(mask > 0, (len(map_positions), 0), value=True)[:, None, None]
         y = torch.zeros_like(self.queries).expand(len(x), -1, -1)
         for layer in self.decoder:
@@ -183,7 +184,7 @@ class UniT(nn.Module):
         return F.cross_entropy(self.head(self.norm(y[:, 0])).float(), labels)
 
     def read_image(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The features of a map's map_positions [B N D], and their positions [N D]."""
+        """The features of a map [B N D], and their positions [N D]."""
         features = self.backbone(image)
         rows, columns = features.shape[2:]
         x = self.map(features.flatten(2).transpose(1, 2))
