@@ -1,12 +1,13 @@
 """txjax against PyTorch on the same cores: whole updates of small models, in one run.
 
     python benchmarks/against_torch.py [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
-        [--models=gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer,branchformer,ast,speech2text]
+        [--models=gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer,branchformer,ast,speech2text,
+        clip,llava,vilbert,unit]
 
-Needs torch in the same environment (`pip install torch==2.13.0`); the models of audio need transformers, too, and the
-Branchformer ESPnet (`pip install --no-deps espnet==202511 typeguard`). Every contender runs in its own process; in each
-round, each in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and ratios; for
-a contender that fails, its last line.
+Needs torch in the same environment (`pip install torch==2.13.0`); CLIP, LLaVA and the models of audio need
+transformers, too, and the Branchformer ESPnet (`pip install --no-deps espnet==202511 typeguard`). Every contender runs
+in its own process; in each round, each in turn does the same number of updates (forward, backward, clipping, AdamW).
+Prints medians and ratios; for a contender that fails, its last line.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import contenders
 
 CONTENDERS = ("txjax", "torch", "torch.compile")
 MODELS = "gpt,bert,vit,transformer,t5,electra,deberta,swin,convnext,detr,conformer,branchformer,ast,speech2text"
+MODELS += ",clip,llava,vilbert,unit"
 
 
 def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:

@@ -3,11 +3,13 @@
 import dataclasses
 from typing import Any
 
-import audio_models  # beside this file
+import audio_models  # beside this file, as the next
+import image_text_models
 import jax
 import numpy as np
 
 from txjax.data import Bytes, Dataset, Detections, Images, NextTokenWindows, Pairs, TextWindows
+from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.models import Model, Stage
 from txjax.models.text.bert.bert import Bert
@@ -65,13 +67,17 @@ SIZES: dict[str, dict[str, Any]] = {
         heads=4,
         batch=8,
     ),
-} | audio_models.SIZES
+}
+SIZES |= audio_models.SIZES | image_text_models.SIZES
 
 
 def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
     """One of `SIZES` or `llama` in this size; DeBERTa is version 3."""
     size = dict(size)
     batch, optimizer = size.pop("batch"), AdamW(weight_decay=0.1)
+    for module in (audio_models, image_text_models):
+        if name in module.SIZES:
+            return Experiment(**{"optimizer": optimizer, **module.parts(name, size, dtype)}, batch_size=batch)
     if name == "detr":
         image, classes, objects = (size.pop(field) for field in ("image", "classes", "objects"))
         stages = tuple(Stage(*stage) for stage in size.pop("stages"))
@@ -85,8 +91,6 @@ def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
         model = of_images(name, image, size, dtype)
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
-    if name in audio_models.SIZES:
-        return Experiment(**audio_models.parts(name, size, dtype), optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
     if "source" in size:
         data = Pairs(
@@ -135,8 +139,14 @@ def electra(*, width: int, heads: int, **fields: Any) -> Electra:
 
 def made_up(run: Experiment) -> dict[str, np.ndarray]:
     """A batch of noise as the run's data would give it."""
-    spec = batch_spec(run.data, run.batch_size)
-    return noise(spec, vocab_of(run), getattr(run.data, "classes", None) or 2, np.random.default_rng(0))
+    spec, rng = batch_spec(run.data, run.batch_size), np.random.default_rng(0)
+    classes = getattr(run.data, "classes", None) or 2
+    batch: dict[str, np.ndarray] = {}
+    for task in dict.fromkeys(part_of(key)[0] for key in spec):
+        keys = {part_of(key)[1]: key for key in spec if part_of(key)[0] == task}
+        arrays = noise({name: spec[key] for name, key in keys.items()}, vocab_of(run), classes, rng)
+        batch |= {keys[name]: x for name, x in arrays.items()}
+    return image_text_models.with_image_tokens(run.model, batch)
 
 
 def vocab_of(run: Experiment) -> int:
@@ -168,7 +178,7 @@ def noise(
         return rng.normal(size=x.shape).astype(x.dtype)
 
     made = {key: fill(key, x) for key, x in spec.items()}
-    return padded(made, rng) if "segments" in made and made.keys() & {"source_segments", "features"} else made
+    return padded(made, rng) if "segments" in made and made.keys() & {"source_segments", "features", "image"} else made
 
 
 def padded(pairs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -185,7 +195,8 @@ def padded(pairs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, 
     for keys in (("source_segments",), ("segments", "weights")):
         if keys[0] in pairs:
             tokens = mask(*pairs[keys[0]].shape)
-            masked |= {key: (pairs[key] * tokens).astype(pairs[key].dtype) for key in keys}
+            of_tokens = [key for key in keys if pairs[key].shape == tokens.shape]
+            masked |= {key: (pairs[key] * tokens).astype(pairs[key].dtype) for key in of_tokens}
     return masked
 
 

@@ -1,4 +1,4 @@
-"""The Transformer layer of most of the models in PyTorch."""
+"""The Transformer layer of most of the models in PyTorch, and BERT's encoder of such layers."""
 
 import torch
 import torch.nn.functional as F
@@ -16,9 +16,10 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(gelu), nn.Linear(4 * width, width))
 
     def attention(self, x: torch.Tensor, *context: torch.Tensor) -> torch.Tensor:
+        """`context`: a mask, bool [B 1 1 L], or nothing."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        y = F.scaled_dot_product_attention(q, k, v, *context, is_causal=self.causal)
         return self.out(y.transpose(1, 2).reshape(batch, length, width))
 
     def forward(self, x: torch.Tensor, *context: torch.Tensor) -> torch.Tensor:
@@ -27,3 +28,23 @@ class Block(nn.Module):
             return self.norm2(x + self.mlp(x))
         x = x + self.attention(self.norm1(x), *context)
         return x + self.mlp(self.norm2(x))
+
+
+class BertEncoder(nn.Module):
+    """The embeddings and the layers of a BERT."""
+
+    def __init__(self, vocab: int, length: int, width: int, depth: int, heads: int):
+        super().__init__()
+        self.embed, self.positions = nn.Embedding(vocab, width), nn.Embedding(length, width)
+        self.types, self.norm = nn.Embedding(2, width), nn.LayerNorm(width, 1e-12)
+        self.blocks = nn.ModuleList(Block(width, heads, 1e-12, False, True, "none") for _ in range(depth))
+
+    def embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+        """What the layers begin with, [B L D]."""
+        return self.norm(self.embed(tokens) + self.positions.weight + self.types.weight[0])
+
+    def layers(self, x: torch.Tensor, *mask: torch.Tensor) -> torch.Tensor:
+        """The features after the layers, of which `mask`, bool [B 1 1 L], hides those of padding."""
+        for block in self.blocks:
+            x = block(x, *mask)
+        return x

@@ -1,5 +1,6 @@
 """DETR in PyTorch, as its authors wrote it: matching by scipy on the host, fused attention."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,23 +24,43 @@ class FrozenNorm(nn.Module):
         return x * self.scale + self.bias
 
 
-def conv(inputs: int, width: int, side: int, stride: int = 1) -> nn.Sequential:
+Norm = Callable[[int], nn.Module]  # a norm of so many channels
+
+
+def conv(norm: Norm, inputs: int, width: int, side: int, stride: int = 1) -> nn.Sequential:
     """A convolution without a bias, and its norm."""
-    return nn.Sequential(nn.Conv2d(inputs, width, side, stride, side // 2, bias=False), FrozenNorm(width))
+    return nn.Sequential(nn.Conv2d(inputs, width, side, stride, side // 2, bias=False), norm(width))
 
 
 class Unit(nn.Module):
     """A bottleneck of a residual network."""
 
-    def __init__(self, inputs: int, width: int, stride: int):
+    def __init__(self, norm: Norm, inputs: int, width: int, stride: int):
         super().__init__()
         inner = width // 4
-        parts = conv(inputs, inner, 1), nn.ReLU(), conv(inner, inner, 3, stride), nn.ReLU(), conv(inner, width, 1)
-        self.branch = nn.Sequential(*parts)
-        self.shortcut = conv(inputs, width, 1, stride) if inputs != width or stride > 1 else nn.Identity()
+        first, second = conv(norm, inputs, inner, 1), conv(norm, inner, inner, 3, stride)
+        self.branch = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), conv(norm, inner, width, 1))
+        self.shortcut = conv(norm, inputs, width, 1, stride) if inputs != width or stride > 1 else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return F.relu(self.shortcut(x) + self.branch(x))
+
+
+class Backbone(nn.Module):
+    """A residual network of bottlenecks without a head, channels last; `stages` are its widths and depths."""
+
+    def __init__(self, stages: tuple[tuple[int, int], ...], norm: Norm):
+        super().__init__()
+        inputs = stages[0][0] // 4
+        layers = [conv(norm, 3, inputs, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+        for i, (channels, count) in enumerate(stages):
+            for j in range(count):
+                layers.append(Unit(norm, inputs, channels, 2 if i and not j else 1))
+                inputs = channels
+        self.layers = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.layers(image.contiguous(memory_format=torch.channels_last))
 
 
 class Attention(nn.Module):
@@ -50,11 +71,11 @@ class Attention(nn.Module):
         self.heads = heads
         self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
 
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any = None) -> torch.Tensor:
         def split(x: torch.Tensor) -> torch.Tensor:
             return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
-        y = F.scaled_dot_product_attention(split(self.q(q)), split(self.k(k)), split(self.v(v)))
+        y = F.scaled_dot_product_attention(split(self.q(q)), split(self.k(k)), split(self.v(v)), mask)
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -68,11 +89,14 @@ class Layer(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
         self.norm3 = nn.LayerNorm(width)
 
-    def forward(self, x: torch.Tensor, centres: torch.Tensor, memory: Any = None, added: Any = None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, centres: torch.Tensor, memory: Any = None, added: Any = None, mask: Any = None
+    ) -> torch.Tensor:
+        """`mask`: bool [B 1 1 S], of the memory."""
         q = x + centres
         x = self.norm1(x + self.attention(q, q, x))
         if self.cross is not None:
-            x = self.norm2(x + self.cross(x + centres, memory + added, memory))
+            x = self.norm2(x + self.cross(x + centres, memory + added, memory, mask))
         return self.norm3(x + self.mlp(x))
 
 
@@ -83,13 +107,8 @@ class DETR(nn.Module):
         self, image: int, stages: tuple, queries: int, objects: int, classes: int, width: int, depth: int, heads: int
     ):
         super().__init__()
-        inputs, layers = stages[0][0] // 4, [conv(3, stages[0][0] // 4, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-        for i, (channels, count) in enumerate(stages):
-            for j in range(count):
-                layers.append(Unit(inputs, channels, 2 if i and not j else 1))
-                inputs = channels
-        self.backbone = nn.Sequential(*layers).to(memory_format=torch.channels_last)
-        self.project, self.queries = nn.Linear(inputs, width), nn.Parameter(torch.randn(1, queries, width))
+        self.backbone = Backbone(stages, FrozenNorm)
+        self.project, self.queries = nn.Linear(stages[-1][0], width), nn.Parameter(torch.randn(1, queries, width))
         self.encoder = nn.ModuleList(Layer(width, heads, False) for _ in range(depth))
         self.decoder = nn.ModuleList(Layer(width, heads, True) for _ in range(depth))
         self.norm, self.classes = nn.LayerNorm(width), nn.Linear(width, classes + 1)
@@ -99,7 +118,7 @@ class DETR(nn.Module):
 
     def forward(self, image: torch.Tensor, boxes: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Of images without padding, which needs no masks."""
-        x = self.backbone(image.contiguous(memory_format=torch.channels_last))
+        x = self.backbone(image)
         rows, columns = x.shape[2:]
         added = sines(rows, columns, self.queries.shape[-1]).to(x)
         x = self.project(x.flatten(2).transpose(1, 2))

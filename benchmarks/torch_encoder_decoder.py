@@ -27,13 +27,27 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention to a memory, whose keys and values are one product."""
+    """Attention to a memory, whose keys and values are one product.
 
-    def __init__(self, width: int, heads: int, bias: bool, scale: float | None):
+    Attributes:
+      source: width of the memory.
+      inner: width of the queries. If None, both are `width`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        bias: bool,
+        scale: float | None,
+        source: int | None = None,
+        inner: int | None = None,
+    ):
         super().__init__()
         self.heads, self.scale = heads, scale
-        self.query, self.key_value = nn.Linear(width, width, bias), nn.Linear(width, 2 * width, bias)
-        self.out = nn.Linear(width, width, bias)
+        inner = inner or width
+        self.query, self.key_value = nn.Linear(width, inner, bias), nn.Linear(source or width, 2 * inner, bias)
+        self.out = nn.Linear(inner, width, bias)
 
     def forward(self, x: torch.Tensor, memory: torch.Tensor, **mask: Any) -> torch.Tensor:
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -5,13 +5,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import torch_audio as audio  # in this folder, as the next six
+import torch_audio as audio  # in this folder, as the next seven
 import torch_detr as detr
 import torch_electra as electra
 import torch_encoder_decoder as encoder_decoder
+import torch_image_text as image_text
 import torch_vision as vision
 from torch import nn
-from torch_block import Block
+from torch_block import BertEncoder, Block
 from torch_deberta import Deberta
 
 
@@ -82,18 +83,14 @@ class Bert(nn.Module):
 
     def __init__(self, vocab: int, length: int, width: int, depth: int, heads: int):
         super().__init__()
-        self.embed, self.positions = nn.Embedding(vocab, width), nn.Embedding(length, width)
-        self.types, self.norm = nn.Embedding(2, width), nn.LayerNorm(width, 1e-12)
-        self.blocks = nn.ModuleList(Block(width, heads, 1e-12, False, True, "none") for _ in range(depth))
+        self.encoder = BertEncoder(vocab, length, width, depth, heads)
         self.transform = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width, 1e-12))
         self.bias = nn.Parameter(torch.zeros(vocab))
 
     def forward(self, tokens: torch.Tensor, chosen: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        x = self.norm(self.embed(tokens) + self.positions.weight + self.types.weight[0])
-        for block in self.blocks:
-            x = block(x)
+        x = self.encoder.layers(self.encoder.embedded(tokens))
         picked = x.gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
-        logits = self.transform(picked) @ self.embed.weight.T + self.bias
+        logits = self.transform(picked) @ self.encoder.embed.weight.T + self.bias
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
@@ -125,6 +122,8 @@ def optimizer(model: nn.Module) -> torch.optim.Optimizer:
 
 
 KINDS: dict[str, type[nn.Module]] = {
+    **audio.KINDS,
+    **image_text.KINDS,
     "gpt": GPT,
     "llama": Llama,
     "bert": Bert,
@@ -136,7 +135,7 @@ KINDS: dict[str, type[nn.Module]] = {
     "swin": vision.Swin,
     "convnext": vision.ConvNeXt,
     "detr": detr.DETR,
-} | audio.KINDS
+}
 
 
 def made_up(kind: str, size: dict[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -146,6 +145,8 @@ def made_up(kind: str, size: dict[str, Any]) -> tuple[torch.Tensor, ...]:
         return encoder_decoder.made_up(size)
     if kind in audio.KINDS:
         return audio.made_up(size)
+    if kind in image_text.KINDS:
+        return image_text.noise(kind, size)
     if kind == "detr":
         return detr.made_up(size)
     if "image" in size:

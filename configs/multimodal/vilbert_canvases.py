@@ -5,7 +5,11 @@
 Questions of both kinds take turns, and the answer is one of five classes. `shuffled` are the held-out questions with
 the images of others, which says what the text alone gives. The canvases are made once (docs/data.md).
 
-The commonest answer to each question is right for 0.566 of the held-out ones.
+The commonest answer to each kind of question is right for 0.566 of the held-out ones.
+
+Cost: 5 minutes of a CPU core.
+Score: eval/test/accuracy 0.852.
+Bound: eval/shuffled/accuracy 0.60, with the images of other questions (0.578 here).
 """
 
 from txjax.data import AlternatingQuestions, ImageQuestions, PresenceQuestions, ShuffledImages, TemplateQuestions

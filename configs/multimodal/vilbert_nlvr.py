@@ -7,6 +7,9 @@ held out. The tokenizer is trained on the statements. `shuffled` are the held-ou
 others, which says what the text alone gives.
 
 The commoner answer is right for 0.562 of the held-out ones; three-grams of the text alone for 0.566.
+
+Cost: 1,000 updates of 32 statements.
+Score: not measured to the end yet; 0.562 after 200 updates.
 """
 
 from txjax.data import Flip, ImageQuestions, ShuffledImages, TemplateQuestions, Trained, WordPiece

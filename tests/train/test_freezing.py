@@ -4,12 +4,16 @@ import jax
 import numpy as np
 import pytest
 
-from txjax import sharding
+from txjax import flops, sharding
 from txjax.checkpoint import Store
+from txjax.data import Conversations
 from txjax.experiment import Experiment
+from txjax.models.multimodal.llava import LLaVA
+from txjax.models.multimodal.two_towers import CLIPImageTower
 from txjax.models.vision.vit.vit import ViT
-from txjax.nn import Classes, FirstToken
-from txjax.optim import AdamW, Constant, Group
+from txjax.nn import Classes, FirstToken, Stack
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Constant, Group, train_all_but
 from txjax.train.run_eval import shard_batch
 from txjax.train.state.counting import flops_per_step
 from txjax.train.state.state import batch_spec, build_layout
@@ -17,7 +21,7 @@ from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 
 from helpers import tiny_experiments
-from helpers.arrays import numbers
+from helpers.arrays import numbers, shapes
 
 pytestmark = pytest.mark.claim("Transfer", "no moments, gradients and FLOPs of frozen parameters")
 
@@ -84,3 +88,26 @@ def test_gradients_of_frozen_parameters_are_never_computed():
     forward = found["all"] / 3
     assert forward <= found["head"] < 1.1 * forward
     assert operations["head"] < 0.45 * operations["all"]
+
+
+@pytest.mark.parametrize("microbatches", [1, 4])
+def test_a_frozen_tower_runs_forward_and_once_for_each_example(microbatches):
+    """An update has the products of one forward pass of the tower, up to the layer that is read, and no more."""
+    tower = CLIPImageTower(patch=4, width=16, depth=3, heads=2, stack=Stack(outputs=(-2,)))
+    exp = Experiment(
+        model=LLaVA(vocab=13, width=8, depth=2, heads=2, image_token=12, vision=tower),
+        objective=NextToken(),
+        data=Conversations(name="txjax_canvases", shape=(8, 8, 1), length=12),
+        optimizer=AdamW(groups=train_all_but("vision/.*")),
+        batch_size=8,
+        microbatches=microbatches,
+    )
+    images = numbers(8, 8, 8, 1)
+    once = flops.count(lambda variables: tower.apply(variables, images).features, shapes(tower, images))
+    with sharding.use_mesh(exp.mesh) as built:
+        layout = build_layout(exp, built)
+        step = flops.prune_function(make_step(exp, layout))
+        by_scope = flops.by_scope(step, layout.abstract, batch_spec(exp.data, exp.batch_size))
+    of_tower = sum(count for scope, count in by_scope.items() if "vision" in scope)
+    assert of_tower == once > 0
+    assert sum(by_scope.values()) > of_tower

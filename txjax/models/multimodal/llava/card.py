@@ -88,7 +88,7 @@ CARD = Card(
             config="configs/multimodal/llava_canvases.py",
             score="not run; trained as LLaVA 1.5",
             presets=(llava10,),
-            equal_to="[the paper's formula](tests/models/test_llava.py)",
+            equal_to="[the paper's formula](tests/multimodal/test_llava.py)",
             compiled="as LLaVA 1.5, with more patches",
         ),
         System(

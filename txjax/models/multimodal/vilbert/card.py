@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from txjax.models.cards import CLASSES, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import CLASSES, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.multimodal.vilbert.regions import GivenRegions, GridRegions
 from txjax.models.multimodal.vilbert.vilbert import ViLBERT
 from txjax.models.text.bert.bert import Bert
@@ -100,6 +100,16 @@ CARD = Card(
                 "8": Size(279_980_157, unused("294,674,557")),
             },
             inputs=PAIR,
+        ),
+    ),
+    systems=(
+        System(
+            name="ViLBERT",
+            config="configs/multimodal/vilbert_canvases.py",
+            score="85.2% of questions about canvases, 57.8% with other images",
+            presets=(vilbert,),
+            equal_to="[mmf's classes](tests/multimodal/test_vilbert_parity.py)",
+            compiled="not compiled yet",
         ),
     ),
 )
