@@ -23,6 +23,8 @@ Points = dict[tuple[str, ...], list[dict[str, Any]]]
 def main(report: Path) -> None:
     points: Points = collections.defaultdict(list)
     for point in json.loads(report.read_text(encoding="utf-8"))["points"]:
+        if point["state"] != "finished":
+            continue
         values = point["values"]
         augmented = str(values["objective.augment"]) != "None"
         changes_speed = str(values["data.speed"]) != "None"
@@ -31,8 +33,7 @@ def main(report: Path) -> None:
         )
     for (variant, *augmentations), runs in points.items():
         rates = [rate(run[name] for run in runs) if name in runs[0] else "" for name in RATES]
-        seconds = statistics.mean(run["goodput/train_s"] for run in runs)
-        print(variant, " + ".join(filter(None, augmentations)) or "none", *rates, f"{seconds:.0f} s", sep=" | ")
+        print(variant, " + ".join(filter(None, augmentations)) or "none", *rates, sep=" | ")
     draw_weights({data: points[f"branchformer_{data}", "", "speed"] for data in ("digits", "prompts")})
 
 

@@ -71,6 +71,11 @@ def test_axes_of_a_sweep():
     assert names == ["Attention(window=128,\nkernel='splash')", "LinearAttention(\nfeatures=elu)"]
 
 
+def test_many_words_are_all_written():
+    names = [f"an_arm_of_a_study_{number}" for number in range(12)]
+    assert labels(per_axis(groups([{"variant": name} for name in names]), LOSS, LIGHT)) == [sorted(names)]
+
+
 def test_a_line_joins_the_best_of_shared_values_alone():
     """Samples have no second point at a value, so that a line would join single points."""
     shared = groups([{LR: rate, DECAY: decay} for decay in (0, 0.1) for rate in (1e-3, 1e-2)])

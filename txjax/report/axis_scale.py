@@ -14,6 +14,7 @@ from txjax.report.sweep_axes import is_number
 WIDE = 8.0  # axes with at least this ratio of values are logarithmic
 FEW = 8  # values that are ticks themselves; more have round numbers as ticks
 CHARACTER = 0.022  # of the length of a panel's axis
+UPWARDS = 20  # characters of a line of an upright label
 LINE = 44  # characters of all labels of an axis in a row
 
 
@@ -45,11 +46,17 @@ class Scale:
         return self._marks(self.values, apart, 0.0)
 
     def label(self, axes: Axes) -> None:
-        """Sets the ticks of the x axis: its values, or round numbers where it has many."""
-        marks = self._marks(self.values if len(self.values) <= FEW else self._round_numbers(), 0.02, CHARACTER)
+        """Sets the ticks of the x axis: its values, or round numbers where it has many. Many words are upright."""
+        many = len(self.values) > FEW
+        marks = self._marks(self._round_numbers() if self.numeric and many else self.values, 0.02, CHARACTER)
         positions = [self.low + share * (self.high - self.low) for _, share in marks]
-        room = max(LINE // len(marks), 6)
-        axes.set_xticks(positions, [text if self.numeric else wrap_label(text, room) for text, _ in marks])
+        if self.numeric:
+            axes.set_xticks(positions, [text for text, _ in marks])
+        elif many:
+            axes.set_xticks(positions, [wrap_label(text, UPWARDS) for text, _ in marks], rotation=90, fontsize=7)
+        else:
+            room = max(LINE // len(marks), 6)
+            axes.set_xticks(positions, [wrap_label(text, room) for text, _ in marks])
 
     def _marks(self, ticks: Sequence[Any], apart: float, character: float) -> list[tuple[str, float]]:
         """Labels and scaled positions of ticks, the ends first, as far as they don't overlap.

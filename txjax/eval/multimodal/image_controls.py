@@ -40,7 +40,7 @@ class ImagesOfOthers(ImageControl):
     seed: int = 0
 
     def replace(self, source: ConversationSource) -> Bucketed:
-        return _Replaced(source, draw_partners(source.image_counts, self.seed))
+        return _OtherImages(source, draw_partners(source.image_counts, self.seed))
 
 
 @dataclasses.dataclass
@@ -53,7 +53,7 @@ class BlankImages(ImageControl):
     name: ClassVar[str] = "blank"
 
     def replace(self, source: ConversationSource) -> Bucketed:
-        return _Replaced(source, None)
+        return _OtherImages(source, None)
 
 
 def draw_partners(counts: Int[np.ndarray, "N"], seed: int) -> Int[np.ndarray, "N"]:
@@ -70,7 +70,7 @@ def draw_partners(counts: Int[np.ndarray, "N"], seed: int) -> Int[np.ndarray, "N
     return partners
 
 
-class _Replaced(Bucketed):
+class _OtherImages(Bucketed):
     """Examples with the images of their partners, or with zeros.
 
     Args:

@@ -94,7 +94,7 @@ CARD = Card(
         System(
             name="LLaVA 1.5",
             config="configs/multimodal/llava_canvases.py",
-            score="SCORE of questions about canvases, SHUFFLED with shuffled images",
+            score="84.8% of questions about canvases (56.6% with shuffled images)",
             presets=(llava15,),
             equal_to="[LlavaForConditionalGeneration](tests/interop/test_llava_generation.py)",
             compiled="7B on v5e:8x8, 13B on v5p:4x4x4",
