@@ -14,8 +14,8 @@ By chance R@10 is 0.10 for the 98 stamps, whose captions of the five nearest tra
 0.079 for the 127 emoji, of which the commonest category has 20%.
 
 Cost: 13 minutes on a CPU core that had other work, too.
-Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe 53%). Emoji were
-not trained to the end here.
+Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe 53%). Emoji
+were not trained to the end here.
 """
 
 from typing import Any
