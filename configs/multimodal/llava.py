@@ -12,7 +12,8 @@ second the language model, too, on 665 thousand conversations, of which some hav
 authors' JSON beside their images, and both runs need the tokenizer of the language model (docs/data.md):
 `--config.data.tokenizer='TokenizerFolder("vicuna-7b-v1.5")'`. Here it is one of the same size.
 
-Cost: 4.4e19 and 7.1e19 FLOPs for the stages of 7B, or 31 and 50 hours of an H100 at 40% of its 989.5 TFLOP/s.
+Cost: 4.4e19 and 7.1e19 FLOPs for the stages of 7B, 8.5e19 and 1.4e20 of 13B, or 31, 50, 60 and 96 hours of an H100 at
+40% of its 989.5 TFLOP/s, without what rematerialisation computes again.
 Score: not run here. The paper gives 78.5% on VQAv2 for 7B and 80.0% for 13B.
 """
 
