@@ -37,6 +37,8 @@ ORIGINS = {"projector": (From(there="vision", here="vision"), From()), "answers"
 PLANS = (
     ("llava-1.5-7b-projector", "projector-7B", "v5e:8x8", ("mesh.data=4", "mesh.fsdp=16", "microbatches=2")),
     ("llava-1.5-7b-answers", "answers-7B", "v5e:8x8", ("mesh.data=2", "mesh.fsdp=32", "microbatches=2")),
+    ("llava-1.5-13b-projector", "projector-13B", "v5p:4x4x4", ("mesh.data=8", "mesh.fsdp=8")),
+    ("llava-1.5-13b-answers", "answers-13B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32")),
 )
 
 
