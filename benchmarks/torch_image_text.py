@@ -81,13 +81,13 @@ class ConnectedLayers(nn.Module):
 
     def __init__(self, text: int, text_heads: int, width: int, heads: int):
         super().__init__()
-        self.read_image, self.read_text = Connection(text, width, width, heads), Connection(width, text, width, heads)
+        self.read_image, self.encode_text = Connection(text, width, width, heads), Connection(width, text, width, heads)
         self.text = Block(text, text_heads, EPS, False, True, "none")
         self.image = Block(width, heads, EPS, False, True, "none")
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        read_image, read_text = self.read_image(x, y), self.read_text(y, x, mask)
-        return self.text(read_image, mask), self.image(read_text)
+        read_image, encode_text = self.read_image(x, y), self.encode_text(y, x, mask)
+        return self.text(read_image, mask), self.image(encode_text)
 
 
 class ViLBERT(nn.Module):
@@ -173,7 +173,7 @@ class UniT(nn.Module):
         self, image: torch.Tensor, tokens: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor
     ) -> torch.Tensor:
         x, positions = self.read_image(image)
-        text, words = self.read_text(tokens, mask), self.text_positions(self.text.positions.weight)
+        text, words = self.encode_text(tokens, mask), self.text_positions(self.text.positions.weight)
         map_positions = self.vision_positions(positions)
         memory = torch.cat([self.vision_features(x), self.text_features(text)], 1)
         added = torch.cat([map_positions, words])
@@ -194,7 +194,7 @@ class UniT(nn.Module):
             y = layer(y, F.pad(positions, (0, 0, 1, 0)))
         return x + y[:, 1:], positions[0]
 
-    def read_text(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def encode_text(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """The features of the tokens."""
         x = self.text.embedded(tokens)
         keys = F.pad(mask > 0, (1, 0), value=True)[:, None, None]

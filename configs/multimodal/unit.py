@@ -13,6 +13,9 @@ random. The text encoder is a BERT that `configs/text/mlm_glue.py` trained on `g
 
 The data sets must be prepared in TFDS_DATA_DIR (docs/data.md); the canvases are made once. The sweep of this file has
 three seeds of all variants; `experiments/unit/` compares them.
+
+Cost: 8,000 updates, of which one of `counting` takes 3.8e9 FLOPs.
+Score: not run to its end here. `counting` alone has 64% of its batches right after 60 updates.
 """
 
 import dataclasses
@@ -46,8 +49,19 @@ from txjax.optim import AdamW, Cosine, Group
 from txjax.transfer import From
 
 STEPS = 1000  # of each task
-NAMES = ("digits", "clothes", "counting", "presence", "nlvr", "mrpc", "cola", "banking")
-VARIANTS = ("shared", "separate", *NAMES)
+VARIANTS = (
+    "shared",
+    "separate",
+    "digits",
+    "clothes",
+    "counting",
+    "presence",
+    "nlvr",
+    "mrpc",
+    "cola",
+    "banking",
+)
+NAMES = VARIANTS[2:]
 
 
 def get_config(variant: str = "shared") -> Experiment:

@@ -42,7 +42,6 @@ from txjax.optim import AdamW, Cosine, Group
 from txjax.sharding import Mesh
 
 VARIANTS = ("separate",)
-PLANS = (("unit", "", "v5p:2x2x4", ("mesh.data=-1",)),)
 RATIOS = {
     "coco": 0.20,
     "visual_genome": 0.07,

@@ -30,7 +30,8 @@ def toy(spikes: Spikes):
     tx = spikes.watch(optimizer.build(100, {"w": ("width",)}))
     params = {"w": jnp.ones((1,))}
     state = TrainState(jnp.int32(0), params, {}, {}, tx.init(params), jnp.zeros((2,), jnp.int32))
-    fields = dict(microbatches=1, num_steps=100, ema=None, seed=0)
+    data = SimpleNamespace(batch_specs=lambda: {"": {}})
+    fields = dict(microbatches=1, num_steps=100, ema=None, seed=0, data=data)
     experiment = SimpleNamespace(model=None, objective=objective, optimizer=optimizer, spikes=spikes, **fields)
     step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx, abstract=state)))
     return state, step

@@ -14,9 +14,10 @@ import pytest
 
 import txjax
 from txjax import sharding, tree
-from txjax.data import Detections, NextTokenWindows, TextWindows
+from txjax.data import Detections, MatchedCaptions, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import Stage
+from txjax.models.multimodal.vilbert import GridRegions, ViLBERT
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.electra import Electra
@@ -35,9 +36,14 @@ from txjax.nn import (
     Heads,
     LastToken,
     LayerNorm,
+    MaskedPairs,
+    MaskedTokens,
     MeanTokens,
+    NextSentence,
     Normal,
     ObjectBoxes,
+    ProductPooler,
+    RegionOutputs,
     ReplacedTokens,
     RMSNorm,
     Rotary,
@@ -50,6 +56,7 @@ from txjax.objectives import (
     Classification,
     Distillation,
     MaskedPatch,
+    MaskedTextAndRegions,
     MaskedToken,
     NextToken,
     ReplacedToken,
@@ -175,6 +182,17 @@ CASES: dict[str, Experiment] = {
         model=DETR(**SIZES, backbone=MetaFormer(stages=(Stage(8, 1),)), queries=3, head=ObjectBoxes(10)),
         objective=SetPrediction(),
         data=Detections(name="txjax_canvases", shape=(16, 16, 1)),
+    ),
+    "ViLBERT": experiment(
+        AdamW(),
+        model=ViLBERT(
+            **SIZES,
+            text=Bert(**BERT, head=None),
+            regions=GridRegions(patch=8),
+            head=MaskedPairs(MaskedTokens(next_sentence=NextSentence(ProductPooler(8))), RegionOutputs(64)),
+        ),
+        objective=MaskedTextAndRegions(mask_id=256, vocab=256),
+        data=MatchedCaptions(name="txjax_canvases", text="{count}", length=8, shape=(16, 16, 1)),
     ),
     "VQTokenizer": experiment(
         AdamW(),

@@ -180,7 +180,9 @@ def _pixel_entries(data: Images | Conversations, there: Mapping[str, Any]) -> di
     """How images become those of the data, for preprocessor_config.json, as far as `there` says something else."""
     height, width, channels = data.shape
     mean, std = ([*numbers] * (channels if len(numbers) == 1 else 1) for numbers in (data.mean, data.std))
-    entries = {"do_normalize": True, "image_mean": mean, "image_std": std}
+    entries: dict[str, Any] = {"image_mean": mean, "image_std": std}
+    if not there.get("do_normalize", True) or any(there.get(key) != value for key, value in entries.items()):
+        entries["do_normalize"] = True
     sizes = [there.get("crop_size") or there.get("size")]
     if {"height": height, "width": width} not in sizes and not (height == width and height in _numbers(sizes)):
         entries |= {"do_resize": True, "size": {"height": height, "width": width}, "resample": BICUBIC}

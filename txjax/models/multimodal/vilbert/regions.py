@@ -21,7 +21,7 @@ class RegionSet(NamedTuple):
       segments: 0 is padding. If None, nothing is padding.
     """
 
-    features: Float[Array, "B R C"]
+    features: Float[Array, "B R features"]
     boxes: Float[Array, "#B R 4"]
     segments: Int[Array, "B R"] | None
 

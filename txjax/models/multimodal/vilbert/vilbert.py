@@ -68,7 +68,7 @@ class ViLBERT(Transformer, kw_only=True):
         types: Int[Array, "B L"] | None = None,
         languages: Int[Array, "B L"] | None = None,
         image: Float[Array, "B H W C"] | None = None,
-        regions: Float[Array, "B R C"] | None = None,
+        regions: Float[Array, "B R features"] | None = None,
         region_boxes: Float[Array, "B R 4"] | None = None,
         region_segments: Int[Array, "B R"] | None = None,
         train: bool = False,
@@ -107,7 +107,7 @@ class ViLBERT(Transformer, kw_only=True):
 
     @nn.nowrap
     def embed_regions(
-        self, features: Float[Array, "B R C"], place_numbers: Float[Array, "#B R 5"], train: bool
+        self, features: Float[Array, "B R features"], place_numbers: Float[Array, "#B R 5"], train: bool
     ) -> Float[Array, "B R E"]:
         """The regions as they enter the image's stream."""
 
