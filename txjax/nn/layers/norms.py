@@ -96,10 +96,17 @@ class GroupNorm(Norm):
         channels = x.shape[-1]
         if channels % self.groups:
             raise UserError("GroupNorm.groups", f"a divisor of the {channels} channels", self.groups)
-        y = x.astype(jnp.float32).reshape(x.shape[0], -1, self.groups, channels // self.groups)
-        where = None if mask is None else jnp.broadcast_to(mask, x.shape[:-1]).reshape(*y.shape[:2], 1, 1)
-        y = y - y.mean((1, 3), keepdims=True, where=where)
-        y = y * jax.lax.rsqrt(jnp.square(y).mean((1, 3), keepdims=True, where=where) + self.eps)
+        y = x.astype(jnp.float32).reshape(len(x), -1, channels)
+        where = None if mask is None else jnp.broadcast_to(mask, x.shape[:-1]).reshape(*y.shape[:2], 1)
+
+        def mean(y: Float[Array, "B N D"]) -> Float[Array, "B 1 D"]:
+            # Over positions first: a few channels as the last dimension would be slow.
+            by_channel = y.mean(1, keepdims=True, where=where)
+            by_group = by_channel.reshape(len(y), 1, self.groups, -1).mean(-1)
+            return jnp.repeat(by_group, channels // self.groups, axis=-1)
+
+        y = y - mean(y)
+        y = y * jax.lax.rsqrt(mean(jnp.square(y)) + self.eps)
         y = y.reshape(x.shape) * self.vector("scale", nn.initializers.ones, x.astype(jnp.float32), axis)
         return (y + self.vector("bias", nn.initializers.zeros, y, axis)).astype(x.dtype)
 
