@@ -8,12 +8,13 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.models.task_model import TaskModel
 from txjax.models.transformer import Transformer
 from txjax.nn import Embed, Encoded, Head, Init, Learned, Linear, Mask, Normal, Positions, StackInputs, patchify
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import config_field
 
 
-class SharedTrunk(Transformer, kw_only=True):
+class SharedTrunk(TaskModel, Transformer, kw_only=True):
     """One stack of blocks for images and texts, with a head for each task (after UniT, Hu and Singh 2021).
 
     An image becomes its patches and a text its tokens, each with positions of their own; both go through the same
@@ -27,7 +28,6 @@ class SharedTrunk(Transformer, kw_only=True):
       vocab: size of the vocabulary, V.
       patch: side P of a patch in pixels.
       tasks: the head of each task, by name.
-      task: the task of a call; `objectives.MultiTask` sets it (`for_task`).
       positions: the position encoding of texts.
       image_positions: the position encoding added to patches.
     """
@@ -36,8 +36,7 @@ class SharedTrunk(Transformer, kw_only=True):
 
     vocab: int = config_field(at_least=1)
     patch: int = config_field(at_least=1)
-    tasks: dict[str, Head] | Mapping[str, Head] = config_field()  # Flax freezes the dicts of a module that is called
-    task: str | None = None
+    tasks: dict[str, Head] | Mapping[str, Head] = config_field()
     positions: Positions = dataclasses.field(default_factory=Learned)
     image_positions: Positions = dataclasses.field(default_factory=Learned)
     initial: Init = dataclasses.field(default_factory=Normal)
@@ -46,13 +45,6 @@ class SharedTrunk(Transformer, kw_only=True):
     def head(self) -> Head | None:
         """The head of the call's task; None if there is no such task."""
         return self.tasks.get(self.task or "")
-
-    @nn.nowrap
-    def for_task(self, task: str) -> Any:
-        if task not in self.tasks:
-            near = near_misses(task, self.tasks)
-            raise UserError("config.model.tasks", f"a head for the task {task}", ", ".join(self.tasks), near)
-        return self.clone(task=task)
 
     @nn.compact
     def __call__(
@@ -72,10 +64,7 @@ class SharedTrunk(Transformer, kw_only=True):
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
           types, languages: ignored: the two sentences of a pair are separated by tokens.
         """
-        head = self.head
-        if head is None:
-            hint = "the objective MultiTask(...) sets it"
-            raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", self.task, hint=hint)
+        head = self.entry()
         if tokens is None:
             assert image is not None, "an image or tokens"
             patches = patchify(image, self.patch).astype(self.dtype)

@@ -1,6 +1,5 @@
 """UniT's encoder of images."""
 
-import dataclasses
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -9,7 +8,6 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer_stack import TransformerStack, stack_fields
 from txjax.models.vision.detr.map_reader import MapReader
-from txjax.nn import MLP, Block, Init, LayerNorm, Mixer, Norm, PositionedAttention, PostNorm, Xavier
 
 
 class DecoderSource(NamedTuple):
@@ -33,12 +31,6 @@ class MapEncoder(MapReader, kw_only=True):
 
     Parameters: `backbone`, `project`, `map_positions` if they are learned, `encoder` (`layers`).
     """
-
-    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
-    norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
-    mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="relu"))
-    block: Block = dataclasses.field(default_factory=PostNorm)
-    initial: Init = dataclasses.field(default_factory=Xavier)
 
     @nn.compact
     def __call__(

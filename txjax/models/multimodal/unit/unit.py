@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.multimodal.unit.map_encoder import DecoderSource, MapEncoder
+from txjax.models.task_model import TaskModel
 from txjax.models.text.bert.bert import Bert
 from txjax.models.two_stacks import WithDecoder
 from txjax.models.vision.detr.detr import QueryDecoder
@@ -32,7 +33,7 @@ from txjax.nn import (
     StackInputs,
     Xavier,
 )
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -53,7 +54,7 @@ class DecodedTask:
     decoder: str = "shared"
 
 
-class UniT(WithDecoder, kw_only=True):
+class UniT(TaskModel, WithDecoder, kw_only=True):
     """UniT (Hu and Singh 2021): encoders of images and of texts, and a decoder that reads both with a task's queries.
 
     A batch of a task has images, texts, or both (`objectives.MultiTask`; `data.AlternatingTasks` as in the paper). The
@@ -62,21 +63,19 @@ class UniT(WithDecoder, kw_only=True):
 
     Parameters: `vision`, `text`; `vision_tasks/embedding` and `text_tasks/embedding` [most_tasks width of the encoder];
     `vision_features`, `vision_positions`, `text_features`, `text_positions` (linear layers to the decoder's width);
-    `queries_TASK/embedding` [Q D], `decoder_NAME` (`layers`, `norm_final`); under the name of each task, those of its
-    head. Sows `features` [B D], those of the first query.
+    `queries_TASK/embedding` [Q D], `decoder_NAME` (`layers`, `norm_final`); under the name of each task, its head's.
+    Sows `features` [B D], of the first query.
 
     Attributes:
       vision: the encoder of images.
       text: the encoder of texts, with `head=None`.
       tasks: what the tasks have, by name.
-      task: the task of a call; `objectives.MultiTask` sets it (`for_task`).
       most_tasks: rows of the tables of tasks, as many as may ever be.
     """
 
     vision: MapEncoder = config_field()
     text: Bert = config_field()
-    tasks: dict[str, DecodedTask] | Mapping[str, DecodedTask] = config_field()  # Flax freezes a module's dicts
-    task: str | None = None
+    tasks: dict[str, DecodedTask] | Mapping[str, DecodedTask] = config_field()
     most_tasks: int = config_field(256, at_least=1)
     mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
     cross: CrossAttention = dataclasses.field(default_factory=PositionedCrossAttention)
@@ -90,13 +89,6 @@ class UniT(WithDecoder, kw_only=True):
         """The head of the call's task; None if there is no such task."""
         task = self.tasks.get(self.task or "")
         return None if task is None else task.head
-
-    @nn.nowrap
-    def for_task(self, task: str) -> Any:
-        if task not in self.tasks:
-            near = near_misses(task, self.tasks)
-            raise UserError("config.model.tasks", f"what the task {task} has", ", ".join(self.tasks), near)
-        return self.clone(task=task)
 
     @nn.compact
     def __call__(
@@ -119,10 +111,7 @@ class UniT(WithDecoder, kw_only=True):
         Raises:
           UserError: no task is chosen, or the tables of tasks have too few rows.
         """
-        task = self.tasks.get(self.task or "")
-        if task is None:
-            hint = "the objective MultiTask(...) sets it"
-            raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", self.task, hint=hint)
+        task = self.entry()
         if len(self.tasks) > self.most_tasks:
             raise UserError("config.model.most_tasks", f"at least the {len(self.tasks)} tasks", self.most_tasks)
         number = jnp.array([[list(self.tasks).index(str(self.task))]], jnp.int32)

@@ -12,24 +12,15 @@ from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import TwoStacks
 from txjax.models.vision.detr.map_reader import MapReader
 from txjax.nn import (
-    MLP,
-    Block,
     CrossAttention,
     Embed,
     Encoded,
     Head,
     HeadContext,
-    Init,
-    LayerNorm,
     Mask,
     Memory,
-    Mixer,
-    Norm,
-    PositionedAttention,
     PositionedCrossAttention,
-    PostNorm,
     StackInputs,
-    Xavier,
     quantized,
 )
 from txjax.types import config_field
@@ -66,12 +57,7 @@ class DETR(MapReader, TwoStacks, kw_only=True):
     """
 
     queries: int = config_field(100, at_least=1)
-    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
     cross: CrossAttention = dataclasses.field(default_factory=PositionedCrossAttention)
-    norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
-    mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="relu"))
-    block: Block = dataclasses.field(default_factory=PostNorm)
-    initial: Init = dataclasses.field(default_factory=Xavier)
     head: Head | None = None
 
     @nn.compact

@@ -8,12 +8,26 @@ from jaxtyping import Array, Bool, Float, Int
 from txjax.models.model import Model
 from txjax.models.transformer import Transformer
 from txjax.models.vision.detr.map_positions import MapPositions, SineMap
-from txjax.nn import Encoded, Linear, Mask, StackInputs
+from txjax.nn import (
+    MLP,
+    Block,
+    Encoded,
+    Init,
+    LayerNorm,
+    Linear,
+    Mask,
+    Mixer,
+    Norm,
+    PositionedAttention,
+    PostNorm,
+    StackInputs,
+    Xavier,
+)
 from txjax.types import UserError, config_field
 
 
 class MapReader(Transformer, kw_only=True):
-    """The fields of a model that reads a backbone's feature map (Carion et al. 2020, DETR, 3.2).
+    """The fields of a model that reads a backbone's feature map, with layers in DETR's style (Carion et al. 2020, 3.2).
 
     Attributes:
       backbone: an encoder of images with `head=None` and no class token.
@@ -22,6 +36,11 @@ class MapReader(Transformer, kw_only=True):
 
     backbone: Model = config_field()
     map_positions: MapPositions = dataclasses.field(default_factory=SineMap)
+    mixer: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
+    norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-5))
+    mlp: MLP = dataclasses.field(default_factory=lambda: MLP(activation="relu"))
+    block: Block = dataclasses.field(default_factory=PostNorm)
+    initial: Init = dataclasses.field(default_factory=Xavier)
 
     def read_map(
         self, image: Float[Array, "B H W C"], extent: Int[Array, "B 2"] | None, train: bool
