@@ -7,7 +7,7 @@ the images of others, which says what the text alone gives. The canvases are mad
 
 The commonest answer to each kind of question is right for 0.566 of the held-out ones.
 
-Cost: 5 minutes of a CPU core.
+Cost: 3 minutes of a CPU core.
 Score: eval/test/accuracy 0.852.
 Bound: eval/shuffled/accuracy 0.60, with the images of other questions (0.578 here).
 """

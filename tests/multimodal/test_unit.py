@@ -65,7 +65,7 @@ def test_padding_changes_nothing() -> None:
 
 
 def test_a_task_reads_the_text_that_it_states() -> None:
-    """All tokens, or those of the class token alone, which the encoder has seen the others with."""
+    """All tokens, or the class token alone, which has read the others in the encoder."""
     batch = texts()
     model = small(
         tasks={"all": DecodedTask(Classes(2, FirstToken())), "one": DecodedTask(Classes(2, FirstToken()), 25, 1)}

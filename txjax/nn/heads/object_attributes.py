@@ -21,7 +21,7 @@ class ObjectAttributes(ObjectBoxes):
 
     It is predicted from the features and a vector of the class that is predicted: a hidden layer of 512, relu, logits.
 
-    Parameters: those of `ObjectBoxes`; `classes/embedding` [classes+1 256], `attribute_hidden` [D+256 512],
+    Parameters: as of `ObjectBoxes`; `classes/embedding` [classes+1 256], `attribute_hidden` [D+256 512],
     `attribute` [512 attributes+1].
 
     Attributes:

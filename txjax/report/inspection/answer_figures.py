@@ -19,7 +19,7 @@ def reads_patches(inspection: Inspection, path: str) -> bool:
 def answer_picture(inspection: Inspection, path: str, chosen: Chosen) -> bytes:
     """The weights of the patches over the picture: a row for each layer, a column for each token of the answer.
 
-    The row of a token is that of the place at which it is written; the mean over the chosen heads.
+    A token has the row of the place at which it is written; the mean over the chosen heads.
     """
     example = inspection.example
     image = example.image

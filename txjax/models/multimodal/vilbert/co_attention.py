@@ -35,7 +35,7 @@ class StreamContexts(NamedTuple):
 class TwoStreams(Block):
     """A layer of each stream, at once. If their mixers are cross-attention, each reads the other stream.
 
-    Parameters: those of `text` and of `image`.
+    Parameters: below `text` and `image`.
 
     Attributes:
       text, image: the layers.
@@ -64,7 +64,7 @@ class TwoStreams(Block):
 class ConnectedLayer(Block):
     """A co-attention connection, with feed-forward networks of its own, and then a layer of each stream.
 
-    Parameters: those of `connection` and of `layer`.
+    Parameters: below `connection` and `layer`.
 
     Attributes:
       connection: layers of cross-attention.

@@ -65,7 +65,7 @@ class GivenRegions(Regions):
 class GridRegions(Regions):
     """The cells of a grid over the image, row by row, after the whole image. The features of a cell are its pixels.
 
-    Those of the whole image are the mean of its cells'.
+    The whole image has the mean of its cells' features.
 
     Attributes:
       patch: side of a cell in pixels.
@@ -84,7 +84,7 @@ class GridRegions(Regions):
 
 
 def grid_boxes(rows: int, columns: int) -> Float[Array, "1 R 4"]:
-    """The box of the whole image, and those of the cells of a grid, row by row."""
+    """The box of the whole image, and the box of each cell of a grid, row by row."""
     row, column = np.mgrid[:rows, :columns].reshape(2, -1)
     cells = np.stack([row / rows, column / columns, (row + 1) / rows, (column + 1) / columns], axis=1)
     return jnp.asarray(np.concatenate([[[0.0, 0.0, 1.0, 1.0]], cells])[None], jnp.float32)

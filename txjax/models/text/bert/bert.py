@@ -78,7 +78,7 @@ class Bert(Transformer, kw_only=True):
           types: the sentence of a pair that a token belongs to. If None, the first.
           languages: the id of each token's language; ignored by a model without languages.
           embeddings: of a model around this one. If None, its own.
-          before: vectors of a model around this one before those of the tokens, which all tokens see. They are not in
+          before: vectors of a model around this one, in front of the tokens, which all see them. They are not in
             the output. If None, there are none.
 
         Raises:
