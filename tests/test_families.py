@@ -101,7 +101,7 @@ def sources() -> list[str]:
     for path in sorted((ROOT / "configs").rglob("*.py")):
         source, variants = (
             str(path.relative_to(ROOT)),
-            re.search(r"^VARIANTS = (\(.*\))$", path.read_text(), re.MULTILINE),
+            re.search(r"^VARIANTS = (\(.*?\))$", path.read_text(), re.MULTILINE | re.DOTALL),
         )
         found += [source, *(f"{source}:{name}" for name in (ast.literal_eval(variants[1]) if variants else ()))]
     return found

@@ -2,6 +2,7 @@
 
     txjax train --config=configs/text/mlm_glue.py --workdir=runs/mlm_glue
     txjax train --config=configs/multimodal/unit.py --workdir=runs/unit --config.init_from.run=runs/mlm_glue
+    txjax sweep --config=configs/multimodal/unit.py --workdir=runs/unit_study --jobs=2
 
 Objects are detected on canvases of digits and of clothes; questions ask how many digits there are, and whether there is
 one of a kind; statements are about drawings (`nlvr`), or are compared with another one (`glue/mrpc`); sentences are
@@ -12,7 +13,7 @@ random. The text encoder is a BERT that `configs/text/mlm_glue.py` trained on `g
     txjax train --config=configs/multimodal/unit.py:mrpc ...        one task alone
 
 The data sets must be prepared in TFDS_DATA_DIR (docs/data.md); the canvases are made once. The sweep of this file has
-three seeds of all variants; `experiments/unit/` compares them.
+three seeds of all variants, which start from `runs/mlm_glue`; `experiments/unit/` compares them.
 
 Cost: 8,000 updates, of which one of `counting` takes 3.8e9 FLOPs.
 Score: not run to its end here. `counting` alone has 64% of its batches right after 60 updates.
@@ -62,6 +63,7 @@ VARIANTS = (
     "banking",
 )
 NAMES = VARIANTS[2:]
+IMAGES_ALONE = ("digits", "clothes")  # tasks without a text
 
 
 def get_config(variant: str = "shared") -> Experiment:
@@ -73,6 +75,7 @@ def get_config(variant: str = "shared") -> Experiment:
         stem=ResidualStem(channels=16),
         norm=GroupNorm(groups=8),
     )
+    has_text = not set(chosen) <= set(IMAGES_ALONE)
     text = Bert(
         vocab=4000,
         width=128,
@@ -106,9 +109,9 @@ def get_config(variant: str = "shared") -> Experiment:
             weight_decay=1e-2,
             clip=0.1,
             schedule=Cosine(warmup_steps=100, final=0.0),
-            groups=(Group("text/.*", lr=0.3), Group("(?!text/).*")),
+            groups=(Group("text/.*", lr=0.3), Group("(?!text/).*")) if has_text else (Group(".*"),),
         ),
-        init_from=From(here="text", omit=("head",)),
+        init_from=From(here="text", omit=("head",)) if has_text else None,
         num_steps=STEPS * len(parts),
         batch_size=16,
         log_every_steps=100,
@@ -155,4 +158,6 @@ def of_tasks() -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
 
 def sweep() -> list[dict]:
     """Three seeds of one decoder, of a decoder each and of a model each, with equal updates a task."""
-    return axes.grid({"variant": VARIANTS, "seed": range(3)})
+    with_text = tuple(variant for variant in VARIANTS if variant not in IMAGES_ALONE)
+    starts = axes.zip({"variant": with_text, "init_from.run": ["runs/mlm_glue"] * len(with_text)})
+    return axes.grid(axes.chain(starts, axes.grid({"variant": IMAGES_ALONE})), {"seed": range(3)})
