@@ -6,7 +6,17 @@ import itertools
 import numpy as np
 import pytest
 
-from txjax.data import CaptionedImages, Characters, Flip, Images, MatchedCaptions, Trained, WordPiece, train_batches
+from txjax.data import (
+    CaptionChoices,
+    CaptionedImages,
+    Characters,
+    Flip,
+    Images,
+    MatchedCaptions,
+    Trained,
+    WordPiece,
+    train_batches,
+)
 from txjax.data.loading.default_eval_data import differences
 from txjax.data.loading.rng import example_rng
 from txjax.eval import LinearProbe, Retrieval
@@ -37,7 +47,11 @@ def row(text, length=LENGTH):
 
 def texts_of(source, epoch=0, seed=0):
     rows = [source.example(i, epoch, example_rng(seed, epoch, i)) for i in range(len(source))]
-    return [bytes(x["tokens"][1 : x["segments"].sum() - 1].tolist()).decode() for x in rows]
+    return [text_of(x["tokens"], x["segments"]) for x in rows]
+
+
+def text_of(tokens, segments):
+    return bytes(tokens[1 : segments.sum() - 1].tolist()).decode()
 
 
 def test_an_example_is_the_image_and_the_framed_caption(captioned):
@@ -88,6 +102,23 @@ def test_a_caption_is_the_images_or_another_ones(captioned):
             assert (text == texts[index]) == example["next_sentence"]
             matched.append(int(example["next_sentence"]))
     assert 60 < sum(matched) < 100  # of 160
+
+
+def test_one_of_four_pairs_belongs_together(captioned):
+    data = CaptionChoices(**vars(captioned()))
+    source, plain = data.open(), captioned().open()
+    spec = {key: (x.shape, x.dtype) for key, x in data.spec().items() if key != "id"}
+    images = [plain.example(index, 0, None)["image"] for index in range(len(plain))]
+    captions = texts_of(plain)
+    for epoch in range(10):
+        for index, caption in enumerate(captions):
+            example = source.example(index, epoch, example_rng(0, epoch, index))
+            assert {key: (array.shape, array.dtype) for key, array in example.items()} == spec
+            assert example["label"] == 0 and example["weights"] == 1
+            texts = [text_of(*row) for row in zip(example["choice_tokens"], example["choice_segments"], strict=True)]
+            has_image = [np.array_equal(image, images[index]) for image in example["choice_image"]]
+            assert has_image == [True, True, False, True]
+            assert [text == caption for text in texts] == [True, False, True, False]
 
 
 def test_a_run_that_resumes_has_the_same_captions(captioned):

@@ -81,6 +81,7 @@ FIELDS = {"length": 3, "max_train": 30, "count": 4, "clicks": 2, "translations":
 EXTRAS = {"Entities": "seqeval", "Harness": "lm_eval"}
 MISSING = {kind for kind, name in EXTRAS.items() if importlib.util.find_spec(name) is None}
 ELSEWHERE = {
+    "CrossRetrieval",
     "ErrorRates",
     "ExtractedAnswers",
     "GeneratedAnswers",

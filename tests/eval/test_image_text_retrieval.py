@@ -5,7 +5,7 @@ import pytest
 
 from txjax.eval import ImageTextRetrieval
 from txjax.eval.bootstrap_intervals import intervals, resamples
-from txjax.eval.features.image_text_retrieval import count_wrong_ahead
+from txjax.eval.features.gallery import count_wrong_ahead
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, SoftmaxContrastive
 from txjax.train.check import check
@@ -63,7 +63,7 @@ def wanted():
 
 @pytest.mark.parametrize("rows", [1024, 7])
 def test_recalls_equal_loops_over_all_pairs(rows, monkeypatch):
-    monkeypatch.setattr("txjax.eval.features.image_text_retrieval.ROWS", rows)
+    monkeypatch.setattr("txjax.eval.features.gallery.ROWS", rows)
     assert measured() == wanted()
 
 
@@ -92,12 +92,11 @@ def test_intervals_draw_images_with_all_of_their_texts():
 
 def test_what_is_as_near_as_a_right_one_and_what_is_no_number_finds_nothing():
     right = np.eye(4, dtype=bool)
-    equal = np.ones((4, 3), np.float32)
-    assert count_wrong_ahead(equal, equal, lambda block: right[block]).tolist() == [3, 3, 3, 3]
-    assert count_wrong_ahead(equal * np.nan, equal, lambda block: right[block]).tolist() == [3, 3, 3, 3]
+    equal = np.ones((4, 4), np.float32)
     apart = np.eye(4, dtype=np.float32)
-    assert count_wrong_ahead(apart, apart, lambda block: right[block]).tolist() == [0, 0, 0, 0]
-    assert count_wrong_ahead(apart, apart[::-1], lambda block: right[block]).tolist() == [3, 3, 3, 3]
+    for similarity, ahead in ((equal, 3), (equal * np.nan, 3), (apart, 0), (apart[::-1], 3)):
+        counts = count_wrong_ahead(4, lambda block, of=similarity: of[block], lambda block: right[block])
+        assert counts.tolist() == [ahead] * 4
 
 
 def test_user_errors_before_compilation():

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.data import Bytes, Dataset
+from txjax.data import Bytes, CaptionedImages
 from txjax.nn import PairFeatures, unit_length
 from txjax.types import spec
 
@@ -25,7 +25,7 @@ np.add.at(TABLE, TEXTS, IMAGES.reshape(len(IMAGES), -1)[IMAGE_NUMBERS, :5])  # s
 
 
 @dataclasses.dataclass
-class CaptionedPictures(Dataset):
+class CaptionedPictures(CaptionedImages):
     """90 pairs of one of 53 pictures and one of 40 texts, with any tokens where there is padding."""
 
     tokenizer: Bytes = dataclasses.field(default_factory=lambda: Bytes(("[CLS]", "[SEP]")))
@@ -51,11 +51,11 @@ class CaptionedPictureSource:
         return len(IMAGE_NUMBERS)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        content = TEXTS[index]
-        tokens = np.array([content, 7, index, index + 1, index + 2, index + 3], np.int32)
-        segments = (np.arange(LENGTH) < 2).astype(np.int32)
-        pair = {"image": IMAGES[IMAGE_NUMBERS[index]], "weights": WEIGHTS[index]}
-        return pair | {"tokens": tokens, "segments": segments}
+        return {"image": IMAGES[IMAGE_NUMBERS[index]], "weights": WEIGHTS[index]} | self.caption(index, rng)
+
+    def caption(self, index: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        tokens = np.array([TEXTS[index], 7, index, index + 1, index + 2, index + 3], np.int32)
+        return {"tokens": tokens, "segments": (np.arange(LENGTH) < 2).astype(np.int32)}
 
 
 class Towers(nn.Module):

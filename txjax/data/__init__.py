@@ -34,6 +34,7 @@ from txjax.data.loading.mixture import Mixture
 from txjax.data.loading.task_draws import LinearRatios
 from txjax.data.loading.tasks import Tasks
 from txjax.data.loading.temperature import Temperature
+from txjax.data.multimodal.caption_choices import CaptionChoices
 from txjax.data.multimodal.conversation_templates import (
     ConversationTemplate,
     PlainTemplate,
@@ -91,6 +92,7 @@ __all__ = [
     "Temperature",
     "TokenLabels",
     "Bytes",
+    "CaptionChoices",
     "CaptionedImages",
     "CenterCrop",
     "Chained",

@@ -27,6 +27,7 @@ BATCH_KEYS: dict[str, Key] = {
     "choice_tokens": ("B O L", "int32", "token ids of each of O choices, in its context"),
     "choice_segments": ("B O L", "int32", "segments of the choices; 0 = padding"),
     "choice_types": ("B O L", "int32", "0 for the context, 1 for the choice"),
+    "choice_image": ("B O H W C", "float32", "the image of each choice, normalised by the dataset"),
     "next_sentence": (
         "B",
         "int32",

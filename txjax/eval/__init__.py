@@ -8,6 +8,7 @@ from txjax.eval.classification.predictions import GLUE, Predictions
 from txjax.eval.early_stopping import EarlyStopping
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator
+from txjax.eval.features.cross_retrieval import CrossRetrieval
 from txjax.eval.features.few_shot import FewShot
 from txjax.eval.features.image_text_retrieval import ImageTextRetrieval
 from txjax.eval.features.linear_probe import LinearProbe
@@ -47,6 +48,7 @@ __all__ = [
     "Context",
     "EvalSetup",
     "Contextual",
+    "CrossRetrieval",
     "DomainPMI",
     "EarlyStopping",
     "Entities",

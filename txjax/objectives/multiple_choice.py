@@ -1,4 +1,4 @@
-"""Multiple choice: which of several texts is right."""
+"""Multiple choice: which of several texts, or pairs of an image and a text, is right."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 
-_ROWS = ("tokens", "segments", "types")
+_ROWS = ("tokens", "segments", "types", "image")
 
 
 @dataclasses.dataclass
@@ -18,7 +18,8 @@ class MultipleChoice(Objective):
     """Cross entropy of `label` over the scores of the choices, in nats an example, and the accuracy.
 
     Each choice is a row of its own, with its context; the model's one number for it is its score (Devlin et al. 2019,
-    4.4; Radford et al. 2018, 3.3). The head is that of a regression, `Classes(1, pool)`.
+    4.4; Radford et al. 2018, 3.3; of images and captions Lu et al. 2019, 3.3). The head is that of a regression,
+    `Classes(1, pool)`.
 
     Attributes:
       loss: the cross entropy, and the terms that training adds to it.
@@ -30,9 +31,9 @@ class MultipleChoice(Objective):
     required_keys: ClassVar[tuple[str, ...]] = ("id", "choice_tokens", "label", "weights")
 
     def inputs(self, model: Any, batch: Batch) -> dict[str, Any]:
-        """The rows of all choices, [B O L] -> [B*O L]."""
+        """The rows of all choices, [B O ...] -> [B*O ...]."""
         choices = {key: batch[f"choice_{key}"] for key in _ROWS if f"choice_{key}" in batch}
-        return {key: x.reshape(-1, x.shape[-1]) for key, x in choices.items()}
+        return {key: x.reshape(-1, *x.shape[2:]) for key, x in choices.items()}
 
     def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         if getattr(output, "shape", ())[1:] != (1,):
