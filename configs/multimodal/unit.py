@@ -1,21 +1,24 @@
 """A small UniT: eight data sets of seven tasks on images and texts, with one decoder (Hu and Singh 2021).
 
+    txjax train --config=configs/multimodal/unit.py:detector --workdir=runs/unit_detector
     txjax train --config=configs/text/mlm_glue.py --workdir=runs/mlm_glue
-    txjax train --config=configs/multimodal/unit.py --workdir=runs/unit --config.init_from.run=runs/mlm_glue
+    txjax train --config=configs/multimodal/unit.py --workdir=runs/unit \\
+        --config.init_from[0].run=runs/unit_detector --config.init_from[1].run=runs/mlm_glue
     txjax sweep --config=configs/multimodal/unit.py --workdir=runs/unit_study --jobs=2
 
 Objects are detected on canvases of digits and of clothes; questions ask how many digits there are, and whether there is
 one of a kind; statements are about drawings (`nlvr`), or are compared with another one (`glue/mrpc`); sentences are
 grammatical or not (`glue/cola`), or what a bank's customer wants (`banking77`). Each batch is of one task, drawn at
-random. The text encoder is a BERT that `configs/text/mlm_glue.py` trained on `glue`'s texts.
+random. As in the paper the encoder of images starts from a DETR, which `:detector` trains on the digits, and the
+encoder of texts from a BERT, that of `configs/text/mlm_glue.py`.
 
     txjax train --config=configs/multimodal/unit.py:separate ...    a decoder for each task
     txjax train --config=configs/multimodal/unit.py:mrpc ...        one task alone
 
 The data sets must be prepared in TFDS_DATA_DIR (docs/data.md); the canvases are made once. The sweep of this file has
-three seeds of all variants, which start from `runs/mlm_glue`; `experiments/unit/` compares them.
+three seeds of all variants, which start from both; `experiments/unit/` compares them.
 
-Cost: 8,000 updates, of which one of `counting` takes 3.8e9 FLOPs.
+Cost: 7,500 updates, of which one of `counting` takes 3.8e9 FLOPs.
 Score: not run to its end here. `counting` alone has 64% of its batches right after 60 updates.
 """
 
@@ -42,6 +45,7 @@ from txjax.models.hierarchical import Stage
 from txjax.models.multimodal.unit import DecodedTask, MapEncoder, UniT
 from txjax.models.multimodal.unit.card import separate_decoders
 from txjax.models.text.bert.bert import Bert
+from txjax.models.vision.detr.detr import DETR
 from txjax.models.vision.res_net import ResidualStem
 from txjax.models.vision.res_net.res_net import ResNet
 from txjax.nn import FirstToken, GroupNorm, Learned, ObjectBoxes, PreNorm, TransformedClasses
@@ -49,8 +53,8 @@ from txjax.objectives import Classification, MultiTask, SetPrediction
 from txjax.optim import AdamW, Cosine, Group
 from txjax.transfer import From
 
-STEPS = 1000  # of each task
 VARIANTS = (
+    "detector",
     "shared",
     "separate",
     "digits",
@@ -62,20 +66,35 @@ VARIANTS = (
     "cola",
     "banking",
 )
-NAMES = VARIANTS[2:]
-IMAGES_ALONE = ("digits", "clothes")  # tasks without a text
+UPDATES = {
+    "digits": 1000,
+    "clothes": 1000,
+    "counting": 400,
+    "presence": 1000,
+    "nlvr": 400,
+    "mrpc": 400,
+    "cola": 400,
+    "banking": 800,
+}
+TEXTS = ("mrpc", "cola", "banking")  # tasks without an image
+IMAGES = ("digits", "clothes")  # tasks without a text
+CANVASES: dict[str, Any] = dict(shape=(64, 64, 3), mean=(0.2,), std=(0.25,), transforms=(Channels(3),))
+OBJECTS: dict[str, Any] = dict(classes=10, objects=3, **CANVASES)
+BACKBONE = ResNet(
+    stages=(Stage(width=64, depth=2), Stage(width=128, depth=2)),
+    stem=ResidualStem(channels=16),
+    norm=GroupNorm(groups=8),
+)
+ENCODER: dict[str, Any] = dict(backbone=BACKBONE, width=64, depth=2, heads=4, block=PreNorm())
 
 
 def get_config(variant: str = "shared") -> Experiment:
-    chosen = (variant,) if variant in NAMES else NAMES
-    parts = {name: part for name, part in of_tasks().items() if name in chosen}
+    if variant == "detector":
+        return detector()
+    chosen = (variant,) if variant in UPDATES else tuple(UPDATES)
+    num_steps = sum(UPDATES[name] for name in chosen)
+    parts = {name: part for name, part in of_tasks(num_steps // 2).items() if name in chosen}
     tasks = {name: task for name, (task, _, _) in parts.items()}
-    backbone = ResNet(
-        stages=(Stage(width=64, depth=2), Stage(width=128, depth=2)),
-        stem=ResidualStem(channels=16),
-        norm=GroupNorm(groups=8),
-    )
-    has_text = not set(chosen) <= set(IMAGES_ALONE)
     text = Bert(
         vocab=4000,
         width=128,
@@ -86,9 +105,10 @@ def get_config(variant: str = "shared") -> Experiment:
         positions=Learned(max_length=64),
         dropout=0.1,
     )
+    encoders = encoders_of(variant)
     return Experiment(
         model=UniT(
-            vision=MapEncoder(backbone=backbone, width=64, depth=2, heads=4, block=PreNorm()),
+            vision=MapEncoder(**ENCODER),
             text=text,
             tasks=separate_decoders(tasks) if variant == "separate" else tasks,
             width=128,
@@ -102,53 +122,76 @@ def get_config(variant: str = "shared") -> Experiment:
                 for name, task in tasks.items()
             }
         ),
-        data=AlternatingTasks(parts={name: data for name, (_, data, _) in parts.items()}),
+        data=AlternatingTasks(
+            parts={name: data for name, (_, data, _) in parts.items()},
+            ratios={name: float(UPDATES[name]) for name in chosen},
+        ),
         evals={name: dataclasses.replace(scores, task=name) for name, (_, _, scores) in parts.items()},
         optimizer=AdamW(
             peak_lr=1e-3,
             weight_decay=1e-2,
             clip=0.1,
             schedule=Cosine(warmup_steps=100, final=0.0),
-            groups=(Group("text/.*", lr=0.3), Group("(?!text/).*")) if has_text else (Group(".*"),),
+            groups=tuple(Group(f"{name}/.*", lr=0.3) for name in encoders) + (Group(f"(?!({'|'.join(encoders)})/).*"),),
         ),
-        init_from=From(here="text") if has_text else None,
-        num_steps=STEPS * len(parts),
+        init_from=tuple(From(here=name) for name in encoders),
+        num_steps=num_steps,
         batch_size=16,
         log_every_steps=100,
     )
 
 
-def of_tasks() -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
-    """What the model has for a task, its training data, and its evaluation."""
+def encoders_of(variant: str) -> tuple[str, ...]:
+    """The encoders that the tasks of a variant use."""
+    return ("vision",) * (variant not in TEXTS) + ("text",) * (variant not in IMAGES)
+
+
+def detector() -> Experiment:
+    """A DETR with the encoder of images, to start that from, as the authors do."""
+    test = Detections(split="test", **OBJECTS)
+    return Experiment(
+        model=DETR(queries=8, head=ObjectBoxes(10), **ENCODER),
+        objective=SetPrediction(),
+        data=Detections(name="txjax_canvases", split="train", **OBJECTS),
+        evals={"boxes": AveragePrecision(data=test, every_steps=2000, batch_size=100)},
+        optimizer=AdamW(
+            peak_lr=1e-3, b2=0.999, weight_decay=1e-4, clip=0.1, schedule=Cosine(warmup_steps=200, final=0.0)
+        ),
+        num_steps=6000,
+        batch_size=16,
+        log_every_steps=100,
+    )
+
+
+def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
+    """What the model has for a task, its training data, and its evaluation after so many steps."""
     tokenizer = Trained(algorithm=WordPiece(), size=4000, name="glue/stsb", features=("sentence1", "sentence2"))
-    canvases: dict[str, Any] = dict(shape=(64, 64, 3), mean=(0.2,), std=(0.25,), transforms=(Channels(3),))
 
     def objects(name: str) -> tuple[DecodedTask, Dataset, Evaluator]:
-        scenes = dict(classes=10, objects=3, **canvases)
-        scores = AveragePrecision(data=Detections(split="test", **scenes), every_steps=STEPS, batch_size=100)
-        return DecodedTask(ObjectBoxes(10), queries=8), Detections(name=name, split="train", **scenes), scores
+        scores = AveragePrecision(data=Detections(split="test", **OBJECTS), every_steps=every_steps, batch_size=100)
+        return DecodedTask(ObjectBoxes(10), queries=8), Detections(name=name, split="train", **OBJECTS), scores
 
     def answers(name: str, test: str, **fields: Any) -> tuple[DecodedTask, Dataset, Evaluator]:
         asked = dict(tokenizer=tokenizer, length=32, too_long="cut", **fields)
-        scores = Evaluation(data=ImageQuestions(split=test, **asked), every_steps=STEPS)
+        scores = Evaluation(data=ImageQuestions(split=test, **asked), every_steps=every_steps)
         head = TransformedClasses(len(fields["answers"]), FirstToken())
         return DecodedTask(head, queries=4), ImageQuestions(name=name, split="train", **asked), scores
 
     def texts(name: str, test: str, classes: int, *features: str) -> tuple[DecodedTask, Dataset, Evaluator]:
         sentences = dict(features=features, classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
         metrics = GLUE.get(name.removeprefix("glue/"), ("accuracy",))
-        scores = Predictions(data=LabelledText(split=test, **sentences), metrics=metrics, every_steps=STEPS)
+        scores = Predictions(data=LabelledText(split=test, **sentences), metrics=metrics, every_steps=every_steps)
         task = DecodedTask(TransformedClasses(classes, FirstToken()), queries=4, text_tokens=1)
         return task, LabelledText(name=name, split="train", **sentences), scores
 
     counts = TemplateQuestions("How many digits are there?", "{count}")
     statements = TemplateQuestions("{sentence}", "{label}")
-    drawings = dict(shape=(64, 256, 3), mean=(0.8,), std=(0.25,), transforms=(ResizeWithin((64,), 256),))
+    drawings = dict(shape=(32, 128, 3), mean=(0.8,), std=(0.25,), transforms=(ResizeWithin((32,), 128),))
     return {
         "digits": objects("txjax_canvases"),
         "clothes": objects("txjax_canvases/fashion_mnist"),
-        "counting": answers("txjax_canvases", "test", questions=counts, answers=("1", "2", "3"), **canvases),
-        "presence": answers("txjax_canvases", "test", questions=PresenceQuestions(), answers=("no", "yes"), **canvases),
+        "counting": answers("txjax_canvases", "test", questions=counts, answers=("1", "2", "3"), **CANVASES),
+        "presence": answers("txjax_canvases", "test", questions=PresenceQuestions(), answers=("no", "yes"), **CANVASES),
         "nlvr": answers("nlvr", "validation", questions=statements, answers=("false", "true"), **drawings),
         "mrpc": texts("glue/mrpc", "validation", 2, "sentence1", "sentence2"),
         "cola": texts("glue/cola", "validation", 2, "sentence"),
@@ -158,6 +201,10 @@ def of_tasks() -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
 
 def sweep() -> list[dict]:
     """Three seeds of one decoder, of a decoder each and of a model each, with equal updates a task."""
-    with_text = tuple(variant for variant in VARIANTS if variant not in IMAGES_ALONE)
-    starts = axes.zip({"variant": with_text, "init_from.run": ["runs/mlm_glue"] * len(with_text)})
-    return axes.grid(axes.chain(starts, axes.grid({"variant": IMAGES_ALONE})), {"seed": range(3)})
+    runs = {"vision": "runs/unit_detector", "text": "runs/mlm_glue"}
+    points = [
+        {"name": variant, "variant": variant}
+        | {f"init_from[{i}].run": runs[name] for i, name in enumerate(encoders_of(variant))}
+        for variant in (*UPDATES, "shared", "separate")
+    ]
+    return axes.grid({"seed": range(3)}, points)
