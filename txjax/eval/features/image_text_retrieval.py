@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,14 +10,20 @@ import scipy.sparse
 from jaxtyping import Bool, Float, Int
 
 from txjax.data import Dataset
+from txjax.data.dataset import Example
+from txjax.data.loading.rng import example_rng
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.example_text import example_text
 from txjax.eval.features.pair_models import check_pair_model, pair_features
+from txjax.eval.features.retrieval_pictures import NearImage, SearchedCaption, caption_rows
+from txjax.eval.pictures import can_show, pixels
 from txjax.eval.results import COUNT, GIVEN, ID, Rows, real_rows
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree, UserError, config_field
 
 RightOf = Callable[[slice], Bool[np.ndarray, "B C"]]
 
+NEAREST = 5  # images of a text in the picture
 ROWS = 1024  # queries compared with all candidates at a time
 
 
@@ -33,11 +39,16 @@ class ImageTextRetrieval(Evaluator):
     `text_to_image_rK`, the same of texts, for each K; `twins`, the number of texts that are those of several images.
     The intervals' resamples draw images with all of their texts.
 
+    The first texts with their own image, its rank and their five nearest images are in `pictures/NAME/STEP.png` and in
+    the report.
+
     Attributes:
       at: the numbers K.
+      shown: the number of texts in the picture.
     """
 
     at: tuple[int, ...] = (1, 5, 10)
+    shown: int = config_field(6, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return ("id", "image", "tokens", "segments", "weights")
@@ -62,9 +73,56 @@ class ImageTextRetrieval(Evaluator):
             pairs = real_rows(context.run_batches(program, variables, context.source, self.max_batches))
             gallery = Gallery.of(pairs, image_numbers)
             scores = self.keep_and_rescore(context, gallery.recalls(self.at))
+            self._draw(context, step, gallery, pairs[ID])
             return scores | {"twins": float(gallery.is_twin.sum())} if scores else {}
 
         return evaluate
+
+    def _draw(self, context: Context, step: int, gallery: "Gallery", examples: Int[np.ndarray, "T"]) -> None:
+        """Draws what the first texts find, if the images can be shown. `examples`: the example of each text."""
+        if not len(examples) or not can_show(self.data) or context.folder is None:
+            return
+
+        def read(text: int) -> Example:
+            return context.source.example(int(examples[text]), 0, example_rng(0, 0, int(examples[text])))
+
+        def image(number: int) -> Float[np.ndarray, "H W C"]:
+            return pixels(self.data, read(int(np.flatnonzero(gallery.owners == number)[0]))["image"])
+
+        captions = []
+        for text in range(min(self.shown, len(examples))):
+            search = gallery.search(text)
+            nearest = [
+                NearImage(image(number), float(search.similarity[number]), bool(search.is_right[number]))
+                for number in search.order[:NEAREST].tolist()
+            ]
+            example = read(text)
+            content = example_text(self.data, example)
+            captions.append(SearchedCaption(content, pixels(self.data, example["image"]), search.rank, nearest))
+        context.write("pictures", step, "png", caption_rows(captions))
+
+
+class TextSearch(NamedTuple):
+    """What a text finds among all images.
+
+    Attributes:
+      similarity: the cosine with each image.
+      is_right: whether the text is one of the image's.
+    """
+
+    similarity: Float[np.ndarray, "N"]
+    is_right: Bool[np.ndarray, "N"]
+
+    @property
+    def order(self) -> Int[np.ndarray, "N"]:
+        """The images, the nearest first."""
+        return np.argsort(-self.similarity, kind="stable")
+
+    @property
+    def rank(self) -> int:
+        """Of the nearest right image, from 1; a wrong one that is as near is before it."""
+        best = self.similarity[self.is_right].max()
+        return 1 + int((~self.is_right & ~(self.similarity < best)).sum())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +163,11 @@ class Gallery:
     def is_twin(self) -> Bool[np.ndarray, "T"]:
         """Whether a text is that of several images."""
         return self.belongs.astype(np.int64).sum(0)[self.contents] > 1  # type: ignore[no-any-return]
+
+    def search(self, text: int) -> TextSearch:
+        """What a text finds."""
+        is_right = self.belongs[:, [self.contents[text]]].toarray()[:, 0]
+        return TextSearch(self.images @ self.texts[text], is_right)
 
     def recalls(self, at: tuple[int, ...]) -> Rows:
         """The recalls of each image, and the sums and counts of those of its texts."""
