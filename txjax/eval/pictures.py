@@ -86,7 +86,7 @@ def frame_image(axes: Any, image: Float[np.ndarray, "H W C"], colour: str, text:
     axes.imshow(np.clip(image, 0, 1).squeeze(), cmap="gray", vmin=0, vmax=1)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.spines[:].set_color(colour)
+    axes.spines[:].set(color=colour, linewidth=1.5)
     axes.set_xlabel(text, fontsize=8, color=colour)
 
 

@@ -98,7 +98,8 @@ class ImageTextRetrieval(Evaluator):
             ]
             example = read(text)
             content = example_text(self.data, example)
-            captions.append(SearchedCaption(content, pixels(self.data, example["image"]), search.rank, nearest))
+            shown = content, pixels(self.data, example["image"])
+            captions.append(SearchedCaption(*shown, search.rank, len(gallery.images), nearest))
         context.write("pictures", step, "png", caption_rows(captions))
 
 

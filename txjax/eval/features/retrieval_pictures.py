@@ -33,13 +33,15 @@ class SearchedCaption(NamedTuple):
 
     Attributes:
       image: pixels from 0 to 1 of the caption's image.
-      rank: of its image, from 1.
+      rank: of its image, from 1; of one of its images where it has several.
+      images: how many are searched.
       nearest: the nearest first.
     """
 
     caption: str
     image: Float[np.ndarray, "H W C"]
     rank: int
+    images: int
     nearest: Sequence[NearImage]
 
 
@@ -48,15 +50,17 @@ def caption_rows(captions: Sequence[SearchedCaption]) -> bytes:
     columns = 1 + max(len(caption.nearest) for caption in captions)
 
     def draw(figure: Any) -> None:
-        for i, (caption, image, rank, nearest) in enumerate(captions):
-            axes = figure.add_subplot(len(captions), columns, i * columns + 1)
-            frame_image(axes, image, INK, f"rank {rank}")
-            lines = textwrap.wrap(caption, LETTERS)
-            axes.set_ylabel("\n".join(lines), fontsize=9, color=INK, rotation=0, ha="right", va="center")
-            for j, near in enumerate(nearest, 1):
-                axes = figure.add_subplot(len(captions), columns, i * columns + 1 + j)
-                frame_image(axes, near.pixels, RIGHT if near.is_right else INK, f"{near.similarity:.2f}")
+        for i, searched in enumerate(captions):
+            tiles = [(searched.image, INK, f"rank {searched.rank} of {searched.images}")]
+            for near in searched.nearest:
+                tiles.append((near.pixels, RIGHT if near.is_right else INK, f"{near.similarity:.2f}"))
+            for j, tile in enumerate(tiles):
+                axes = figure.add_subplot(len(captions), columns, i * columns + j + 1)
+                frame_image(axes, *tile)
                 if not i:
-                    axes.set_title("nearest" if j == 1 else f"{j}", fontsize=9, color=INK)
+                    axes.set_title(("its image", "nearest")[j] if j < 2 else str(j), fontsize=9, color=INK)
+                if not j:
+                    lines = textwrap.wrap(searched.caption, LETTERS)
+                    axes.set_ylabel("\n".join(lines), fontsize=9, color=INK, rotation=0, ha="right", va="center")
 
     return plot((2 + columns * SIDE, len(captions) * (SIDE + 0.3)), draw)

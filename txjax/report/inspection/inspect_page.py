@@ -83,6 +83,7 @@ def _maps(findings: Findings) -> Iterator[Picture]:
                     more = f"_{row}" if rows > 1 else ""
                     args = (inspection, path, findings.chosen[path], row)
                     caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
+                    caption += "" if path == attention.path else " A row is 1 with what is read of the other inputs."
                     yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
                     yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
             elif attention.keys.grid is not None and inspection.example.image is not None:
