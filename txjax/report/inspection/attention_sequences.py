@@ -155,14 +155,13 @@ class _InputSizes:
         if parts is None:
             pair = self._likely_pair(path, length, source)
             return {path: Attended(path, layers, heads, *pair)}
-        sides = [list(self._in_order(names, size)) for names, size in zip(parts, (length, source), strict=True)]
-        several = [len(side) > 1 for side in sides]
-        return {
-            "/".join([path, *(x.name for x, named in zip(pair, several, strict=True) if named)]): Attended(
-                path, layers, heads, *pair
-            )
-            for pair in itertools.product(*sides)
-        }
+        of_queries, of_keys = (list(self._in_order(*side)) for side in zip(parts, (length, source), strict=True))
+        attentions = {}
+        for queries, keys in itertools.product(of_queries, of_keys):
+            sides = (queries, of_queries), (keys, of_keys)
+            names = [sequence.name for sequence, side in sides if len(side) > 1]
+            attentions["/".join([path, *names])] = Attended(path, layers, heads, queries, keys)
+        return attentions
 
     def _in_order(self, parts: Mapping[str, int | None], length: int) -> Iterator[Sequence]:
         """The sequences that are `length` tokens together, as `Model.sequences` states them."""
