@@ -160,8 +160,8 @@ def embed(dense: Any, scale: Any, x: np.ndarray) -> Any:
         "place_embed": {"kernel": np.zeros((5, WIDTH), np.float32), "bias": np.zeros(WIDTH, np.float32)},
         "norm_regions": {"scale": scale.weight.detach().numpy(), "bias": scale.bias.detach().numpy()},
     }
-    places = np.zeros((*x.shape[:2], 5), np.float32)
-    return call(jax.jit(model.apply), {"params": params}, x, places)
+    place_numbers = np.zeros((*x.shape[:2], 5), np.float32)
+    return call(jax.jit(model.apply), {"params": params}, x, place_numbers)
 
 
 def test_layers_of_regions_of_lxmert_are_those_of_a_bert(lxmert: Any, lxmert_output: Any) -> None:

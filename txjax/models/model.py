@@ -1,7 +1,7 @@
 """The base of all models: what does not depend on how a model is built."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import flax.linen as nn
@@ -17,8 +17,6 @@ from txjax.nn.parameters.quantized_kernels import QuantizedKernels
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields
 from txjax.types import Batch, config_field, flat_paths
-
-Sequences = Mapping[str, int | None]
 
 
 class Model(nn.Module, kw_only=True):
@@ -115,21 +113,6 @@ class Model(nn.Module, kw_only=True):
     def kernel_init(self) -> KernelInit:
         """How kernels are drawn that are not a layer's."""
         return KernelInit(self.initial, self.layer_scaling())
-
-    @nn.nowrap
-    def sequences(self, path: str, inputs: Mapping[str, Any]) -> tuple[Sequences, Sequences] | None:
-        """What an attention reads, for pictures of it: the sequences of its queries, and those of its keys.
-
-        Args:
-          path: of the attention's parameters.
-          inputs: the arguments of the model's call.
-
-        Returns:
-          For both the lengths of the sequences, in their order, by the argument that they come from. A length of None
-          is the rest. `queries` are learned ones, and "" is what no picture shows. If None, all sequences are
-          arguments, which their lengths tell.
-        """
-        return None
 
     @nn.nowrap
     def for_task(self, task: str) -> Any:

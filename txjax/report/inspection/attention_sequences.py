@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from txjax import backend
-from txjax.models.model import Model
+from txjax.models.attended_sequences import Sequences, StatesSequences
 from txjax.nn import Grid
 from txjax.report.inspection.attention_maps import sown_maps
 from txjax.report.inspection.attention_measures import grid_of
@@ -111,7 +111,7 @@ def attentions_of_call(model: Any, variables: PyTree, inputs: Mapping[str, Any])
     sizes = _InputSizes.of(model, inputs)
     attentions: dict[str, Attended] = {}
     for path, maps in shapes.items():
-        parts = model.sequences(path, inputs) if isinstance(model, Model) else None
+        parts = model.sequences(path, inputs) if isinstance(model, StatesSequences) else None
         attentions |= sizes.attentions(path, maps.weights.shape, windows.get(path), parts)
     return attentions
 
@@ -139,12 +139,12 @@ class _InputSizes:
         return cls(lengths, grid, inputs["image"].shape[1:3] if "image" in inputs else None)
 
     def attentions(
-        self, path: str, shape: tuple[int, ...], windows: Any, parts: tuple[Mapping[str, int | None], ...] | None
+        self, path: str, shape: tuple[int, ...], windows: Any, parts: tuple[Sequences, Sequences] | None
     ) -> dict[str, Attended]:
         """The attentions of a path, by the shape of its weights.
 
         Args:
-          parts: as of `Model.sequences`.
+          parts: as of `StatesSequences.sequences`.
         """
         layers, _, heads, length, source = shape
         if windows is not None:
@@ -163,8 +163,8 @@ class _InputSizes:
             attentions["/".join([path, *names])] = Attended(path, layers, heads, queries, keys)
         return attentions
 
-    def _in_order(self, parts: Mapping[str, int | None], length: int) -> Iterator[Sequence]:
-        """The sequences that are `length` tokens together, as `Model.sequences` states them."""
+    def _in_order(self, parts: Sequences, length: int) -> Iterator[Sequence]:
+        """The sequences that are `length` tokens together, as `StatesSequences.sequences` states them."""
         rest = length - sum(size for size in parts.values() if size is not None)
         first = 0
         for name, size in parts.items():

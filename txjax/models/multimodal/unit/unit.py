@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.model import Sequences
+from txjax.models.attended_sequences import Sequences
 from txjax.models.multimodal.unit.map_encoder import DecoderSource, MapEncoder
 from txjax.models.task_model import TaskModel
 from txjax.models.text.bert.bert import Bert

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.models.model import Sequences
+from txjax.models.attended_sequences import Sequences
 from txjax.models.multimodal.vilbert.co_attention import ConnectedLayer, StreamContexts, TwoStreams
 from txjax.models.multimodal.vilbert.regions import Regions
 from txjax.models.text.bert.bert import Bert

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.model import Sequences
+from txjax.models.attended_sequences import Sequences
 from txjax.models.transformer import SubTransformer
 from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import TwoStacks
@@ -101,7 +101,7 @@ class DETR(MapReader, TwoStacks, kw_only=True):
 def query_sequences(path: str, memory: Sequences) -> tuple[Sequences, Sequences]:
     """What the attentions of a `QueryDecoder` read: the queries each other, and in cross-attention the memory.
 
-    See `Model.sequences`.
+    See `StatesSequences`.
     """
     queries: Sequences = {"queries": None}
     return queries, memory if path.endswith("/cross") else queries
