@@ -29,6 +29,20 @@ def get_config():
     )
 """
 
+QUERIES = VIT.replace(
+    "ViT(patch=4, head=Classes(10, FirstToken()), width=8",
+    "DETR(backbone=BACKBONE, queries=3, head=Classes(10, FirstToken()), width=8",
+).replace(
+    "from txjax.models.vision.vit import ViT",
+    """from txjax.models.hierarchical import Stage
+from txjax.models.vision.detr import DETR
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.nn import PatchEmbedding
+
+BACKBONE = MetaFormer(stages=(Stage(8, 1),), stem=PatchEmbedding(patch=2))
+""",
+)
+
 
 @pytest.fixture(scope="module")
 def config_of_images(tmp_path_factory) -> Path:
@@ -98,6 +112,20 @@ def test_images(trained_vit):
     assert all(name in out for name in names) and str(folder / "index.html") in out
     page = (folder / "index.html").read_text()
     assert page.count("data:image/png;base64,") == 6 and "Grad-CAM" in page and "http" not in page
+
+
+@pytest.mark.slow
+def test_queries_over_images(tmp_path):
+    config = tmp_path / "queries.py"
+    config.write_text(QUERIES)
+    code, _, err = runs.train_here(config, tmp_path / "run")
+    assert code == 0, err
+    found = inspected(tmp_path / "run", "--examples=1")
+    names = {Path(name).name for name in found["files"]}
+    assert {"attention_0_decoder_cross.png", "attention_0_decoder_cross_words.png"} <= names
+    (note,) = (note for note in found["notes"] if "no picture" in note)
+    assert note.startswith("no picture of decoder/layers/block/attention: ")
+    assert "What the query of each row reads of the image" in (tmp_path / "run/inspect/step_1/index.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,18 @@ def test_metrics_of_layers_are_one_picture_of_a_run(tmp_path: Path) -> None:
     assert not [title for title in titles(runs) if "layer" in title]
 
 
+def test_losses_of_tasks_are_one_picture_of_a_run(tmp_path: Path) -> None:
+    """A line a task, of the rows that have it, since tasks may take turns."""
+    workdir = make_run(tmp_path / "a")
+    rows = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    for task, row in zip(["answers", "objects", "answers", "objects"], rows, strict=True):
+        row[f"train/{task}/loss"] = row["step"] / 10
+    (workdir / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (panel,) = (axes for axes in draw(read_runs([workdir]), LIGHT).axes if "task" in axes.get_title(loc="left"))
+    assert [line.get_xydata().tolist() for line in panel.get_lines()] == [[[10, 1], [30, 3]], [[20, 2], [40, 4]]]
+    assert [text.get_text() for text in panel.texts] == ["answers 3", "objects 4"]
+
+
 def test_smoothing_keeps_a_straight_line_straight(tmp_path: Path) -> None:
     (run,) = read_runs([make_run(tmp_path / "run", rows=300)])
     raw, smooth, _ = draw([run], LIGHT).axes[0].get_lines()

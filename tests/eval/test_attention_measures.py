@@ -16,7 +16,8 @@ from txjax.report.inspection.attention_measures import (
     whole_maps,
     window_distance,
 )
-from txjax.report.inspection.attention_summary import attentions_of_call, summary
+from txjax.report.inspection.attention_sequences import attentions_of_call
+from txjax.report.inspection.attention_summary import summary
 
 from helpers.arrays import numbers, variables
 

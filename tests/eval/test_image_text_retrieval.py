@@ -1,11 +1,14 @@
 """Recalls of images by texts and of texts by images equal loops over all pairs; several texts, twins, ties."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from txjax.eval import ImageTextRetrieval
 from txjax.eval.bootstrap_intervals import intervals, resamples
 from txjax.eval.features.gallery import count_wrong_ahead
+from txjax.eval.features.retrieval_pictures import caption_rows
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, SoftmaxContrastive
 from txjax.train.check import check
@@ -88,6 +91,41 @@ def test_intervals_draw_images_with_all_of_their_texts():
     shares = [np.divide(*totals[chosen].sum(0)) for chosen in resamples(len(totals))]
     low, high = np.quantile(shares, (0.025, 0.975))
     assert intervals(evaluator.rescore, rows)["text_to_image_r5"] == pytest.approx((low, high))
+
+
+@dataclasses.dataclass
+class ShownPictures(CaptionedPictures):
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.1,)
+
+
+def test_the_first_texts_are_shown_with_their_nearest_images(tmp_path, monkeypatch):
+    captions = []
+
+    def draw(rows):
+        captions.extend(rows)
+        return caption_rows(rows)
+
+    monkeypatch.setattr("txjax.eval.features.gallery_retrieval.caption_rows", draw)
+    evaluator = ImageTextRetrieval(data=ShownPictures(), shown=40)
+    measure(Towers(), SoftmaxContrastive(), evaluator, folder=tmp_path)
+    assert (tmp_path / "pictures" / "x" / "7.png").read_bytes().startswith(b"\x89PNG")
+    examples = np.flatnonzero(WEIGHTS)
+    images = sorted(set(IMAGE_NUMBERS[examples].tolist()))
+    assert len(captions) == 40
+    for searched, example in zip(captions, examples.tolist(), strict=False):
+        text = unit(TABLE[TEXTS[example]] + TABLE[7])
+        similarity = {image: unit(IMAGES[image].reshape(-1)[:5]) @ text for image in images}
+        order = sorted(images, key=lambda image: -similarity[image])
+        twins = [i for i in examples if TEXTS[i] == TEXTS[example]]
+        is_right = {image: image in IMAGE_NUMBERS[twins] for image in images}
+        assert searched.rank == 1 + [is_right[image] for image in order].index(True) and searched.images == len(images)
+        np.testing.assert_allclose(searched.image, 0.5 + 0.1 * IMAGES[IMAGE_NUMBERS[example]], rtol=1e-6)
+        assert [near.is_right for near in searched.nearest] == [is_right[image] for image in order[:5]]
+        for near, image in zip(searched.nearest, order, strict=False):
+            np.testing.assert_allclose(near.pixels, 0.5 + 0.1 * IMAGES[image], rtol=1e-6)
+            np.testing.assert_allclose(near.similarity, similarity[image], rtol=1e-4, atol=1e-6)
+    assert {searched.rank > 5 for searched in captions} == {True, False}
 
 
 def test_what_is_as_near_as_a_right_one_and_what_is_no_number_finds_nothing():

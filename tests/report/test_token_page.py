@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes
-from txjax.report.inspection.attention_summary import Attended, Kept, Sequence
+from txjax.report.inspection.attention_sequences import Attended, Sequence
+from txjax.report.inspection.attention_summary import Kept
 from txjax.report.inspection.examples import Example
 from txjax.report.inspection.findings import Findings, Inspection, chosen_of
 from txjax.report.inspection.token_page import pack_weights, token_page

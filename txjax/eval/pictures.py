@@ -81,6 +81,15 @@ def style_axes(axes: Any, title: str = "") -> None:
     axes.spines[["left", "bottom"]].set_color(INK)
 
 
+def frame_image(axes: Any, image: Float[np.ndarray, "H W C"], colour: str, text: str) -> None:
+    """Shows an image of values from 0 to 1 on matplotlib's axes, with a frame and a text below it in a colour."""
+    axes.imshow(np.clip(image, 0, 1).squeeze(), cmap="gray", vmin=0, vmax=1)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set(color=colour, linewidth=1.5)
+    axes.set_xlabel(text, fontsize=8, color=colour)
+
+
 def grid(
     rows: Mapping[str, Float[np.ndarray, "N H W C"]], outlines: Mapping[str, Sequence[Sequence[Outline]]] | None = None
 ) -> bytes:

@@ -12,6 +12,7 @@ from txjax.eval.classification.classifier_evaluator import Classified
 from txjax.eval.classification.confusion import Mistake, draw
 from txjax.eval.classification.predictions import CLASSES, scores
 from txjax.eval.evaluator import Context
+from txjax.eval.example_text import example_text
 from txjax.eval.pictures import can_show, pixels
 from txjax.eval.results import GIVEN, ID, Rows
 from txjax.objectives import Objective
@@ -63,12 +64,7 @@ class ClassReport(Classified):
     def _content(self, example: Example) -> tuple[np.ndarray | None, str]:
         """The picture of an example from 0 to 1 and its text, as far as there are any."""
         image = pixels(self.data, example["image"]) if "image" in example and can_show(self.data) else None
-        tokenizer: Any = getattr(self.data, "tokenizer", None)
-        if tokenizer is None or "tokens" not in example:
-            return image, ""
-        tokens = example["tokens"][example.get("segments", np.ones_like(example["tokens"])) > 0]
-        special = tokenizer.special_ids() or ()
-        return image, tokenizer.decode([int(token) for token in tokens if int(token) not in special])
+        return image, example_text(self.data, example)
 
 
 def names_of(data: Dataset, count: int) -> tuple[str, ...]:

@@ -11,35 +11,27 @@ from jaxtyping import Array, Float, Int
 from txjax.data import CaptionedImages, Dataset
 from txjax.data.dataset import Example
 from txjax.data.images.captioned_images import CaptionedSource
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.evaluator import Context, Evaluate, outline
 from txjax.eval.features.gallery import Gallery
+from txjax.eval.features.gallery_retrieval import GalleryRetrieval
 from txjax.eval.results import ID, real_rows
 from txjax.objectives import Classification, Objective, model_inputs
 from txjax.types import Batch, PyTree, UserError
 
 
 @dataclasses.dataclass
-class CrossRetrieval(Evaluator):
+class CrossRetrieval(GalleryRetrieval):
     """How often what belongs to a query is among the best, where the model compares each image with each text.
 
     (Lu et al. 2019, 3.3, caption-based image retrieval, also without tuning.) A pair's score is the model's one number
     for it, as of `MultipleChoice`, or the log odds by its `NextSentence` head that the two belong together. All pairs
     are computed: N images and T texts take N T rows of the model.
 
-    Scores and right texts are as in `ImageTextRetrieval`.
-
-    Attributes:
-      at: the numbers K.
+    Scores and fields are those of `GalleryRetrieval`.
     """
 
-    at: tuple[int, ...] = (1, 5, 10)
-
-    def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        return ("id", "image", "tokens", "segments", "weights")
-
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
-        if not self.at or min(self.at) < 1:
-            raise UserError("eval.at", "one or more numbers of at least 1", self.at)
+        super().check(model, objective, train)
         if self.max_batches is not None:
             raise UserError("eval.max_batches", "None, since each image is compared with each text", self.max_batches)
         if not isinstance(self.data, CaptionedImages):
@@ -73,8 +65,7 @@ class CrossRetrieval(Evaluator):
             scores[image, text] = rows["score"]
             gallery = Gallery.of(source.image_numbers[usable], pairs.tokens()[usable])
             matrix = ScoreMatrix(scores[np.unique(image)][:, usable])
-            recalls = self.keep_and_rescore(context, gallery.recalls(self.at, matrix))
-            return recalls | {"twins": float(gallery.is_twin.sum())} if recalls else {}
+            return self.report(context, step, gallery, matrix, np.flatnonzero(usable))
 
         return evaluate
 

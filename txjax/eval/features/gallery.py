@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +16,7 @@ RightOf = Callable[[slice], Bool[np.ndarray, "B C"]]
 ROWS = 1024  # queries compared with all candidates at a time
 
 
+@runtime_checkable
 class Similarities(Protocol):
     """How near images and texts are, a block of queries at a time."""
 
@@ -26,6 +27,29 @@ class Similarities(Protocol):
     def of_texts(self, block: slice) -> Float[np.ndarray, "B N"]:
         """The similarities of some texts to all images."""
         ...
+
+
+class TextSearch(NamedTuple):
+    """What a text finds among all images.
+
+    Attributes:
+      similarity: to each image.
+      is_right: whether the text is one of the image's.
+    """
+
+    similarity: Float[np.ndarray, "N"]
+    is_right: Bool[np.ndarray, "N"]
+
+    @property
+    def order(self) -> Int[np.ndarray, "N"]:
+        """The images, the most similar first."""
+        return np.argsort(-self.similarity, kind="stable")
+
+    @property
+    def rank(self) -> int:
+        """Of the most similar right image, from 1; a wrong one that is as similar is before it."""
+        best = self.similarity[self.is_right].max()
+        return 1 + int((~self.is_right & ~(self.similarity < best)).sum())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +91,11 @@ class Gallery:
     def right_images(self, block: slice) -> Bool[np.ndarray, "B N"]:
         """Which images are right for some texts."""
         return self.belongs.T.tocsr()[self.contents[block]].toarray()  # type: ignore[no-any-return]
+
+    def search(self, text: int, similarities: Similarities) -> TextSearch:
+        """What a text finds."""
+        block = slice(text, text + 1)
+        return TextSearch(similarities.of_texts(block)[0], self.right_images(block)[0])
 
     def recalls(self, at: tuple[int, ...], similarities: Similarities) -> Rows:
         """The recalls of each image, and the sums and counts of those of its texts."""

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from txjax.data import Turn
 from txjax.data.multimodal.conversation_templates import MARKER
-from txjax.eval.pictures import INK, plot
+from txjax.eval.pictures import INK, frame_image, plot
 
 COLOURS = {"right": "#2e8b57", "wrong": "#c0392b"}
 LETTERS = 22  # of a line below an image
@@ -44,11 +44,7 @@ def answer_rows(rows: Mapping[str, Sequence[ShownAnswer]]) -> bytes:
         for i, (name, answers) in enumerate(rows.items()):
             for j, answer in enumerate(answers):
                 axes = figure.add_subplot(len(rows), columns, i * columns + j + 1)
-                axes.imshow(np.clip(answer.image, 0, 1).squeeze(), cmap="gray", vmin=0, vmax=1)
-                axes.set_xticks([])
-                axes.set_yticks([])
-                axes.spines[:].set_color(COLOURS[name])
-                axes.set_xlabel(answer.caption(), fontsize=8, color=COLOURS[name])
+                frame_image(axes, answer.image, COLOURS[name], answer.caption())
                 if not j:
                     axes.set_ylabel(name, fontsize=10, color=INK)
 

@@ -16,7 +16,7 @@ from txjax.decoding.frame_times import FrameTimes, encoder_and_front_end
 from txjax.nn.audio.log_mel import LogMel
 from txjax.objectives import CTC, JointCTC, Objective
 from txjax.objectives.base import example_keys
-from txjax.report.inspection.attention_summary import time_steps
+from txjax.report.inspection.attention_sequences import time_steps
 from txjax.report.inspection.examples import Example, word
 from txjax.report.wav import wav
 from txjax.types import PyTree, UserError

@@ -16,7 +16,7 @@ from txjax.decoding import Beginnings, Sampling, generator_for, prompts_for, unt
 from txjax.decoding.spoken_prompts import read_recordings
 from txjax.experiment import Experiment
 from txjax.objectives import MultiTask, Objective, model_inputs
-from txjax.report.inspection.attention_summary import SEGMENTS, TEXTS
+from txjax.report.inspection.attention_sequences import SEGMENTS, TEXTS
 from txjax.report.inspection.style import Area
 from txjax.terminal_escape import visible
 from txjax.tree import walk

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax import backend
-from txjax.report.inspection.attention_summary import Attended, Kept, attentions_of_call, summary
+from txjax.report.inspection.attention_sequences import Attended, attentions_of_call
+from txjax.report.inspection.attention_summary import Kept, summary
 from txjax.report.inspection.class_activation import ClassActivation, class_activation, method_of
 from txjax.report.inspection.examples import Example
 from txjax.types import PyTree, UserError, join_names
@@ -131,9 +132,10 @@ def _without_pictures(model: Any, known: Mapping[str, Attended]) -> list[str]:
     if not known:
         return [f"no attention maps: {type(model).__name__} has no attention whose weights are known"]
     return [
-        f"no picture of {path}: it is neither between texts nor to audio, nor to the patches of an image"
+        f"no picture of {path}: it is neither between texts nor to audio, nor to or from the patches of an image"
         for path, attention in known.items()
-        if not (attention.between_texts or attention.keys.grid or attention.over_time)
+        if not (attention.between_labelled or attention.image_over_labelled or attention.over_time)
+        and attention.keys.grid is None
     ]
 
 

@@ -8,9 +8,11 @@ from matplotlib.patches import Rectangle
 
 from txjax.nn import Grid
 from txjax.report.inspection.findings import Chosen, Inspection
+from txjax.report.inspection.labels import label_tokens
 from txjax.report.inspection.style import over_image, panels
 
 FRAME = "#2563d9"  # of the query
+_FIRST = "the token before the patches"  # a class token or the region of the whole image
 
 
 def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
@@ -25,14 +27,18 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
       query: the place of the query, whose patch is framed.
     """
     layers, heads = chosen
-    queries = inspection.attentions[path].queries.grid
-    grid = inspection.attentions[path].keys.grid
+    attention = inspection.attentions[path]
+    queries = attention.queries.grid
+    grid = attention.keys.grid
     image = inspection.example.image
-    weights = inspection.kept[path].weights
+    weights = np.asarray(inspection.kept[path].weights)
+    if attention.labelled_over_image:
+        indices, _ = label_tokens(inspection.example, attention.queries, attention.queries.length)
+        weights = weights[:, :, :, indices].mean(3)
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        _draw_example(axes, inspection, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
+        draw_example(axes, inspection, patches(weights[i, 0, j - 1], grid) if j else None)
         if query is not None and queries is not None:
             high, wide = (side / count for side, count in zip(image.shape, queries[:2], strict=False))
             row, column = (int(part * count) for part, count in zip(query, queries[:2], strict=True))
@@ -40,17 +46,23 @@ def attention_picture(inspection: Inspection, path: str, chosen: Chosen, query: 
 
     rows = [f"layer {i}" for i in layers]
     columns = ["image", *(f"head {i}" for i in heads)]
-    of = "all tokens of the text, in the mean"
+    of = f"all {'tokens of the text' if attention.queries.is_text else 'queries'}, in the mean"
     if queries is not None:
-        of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
+        of = "the framed patch" if query else _FIRST if queries.prefix else "all patches, in the mean"
     title = f"{inspection.example.title}: attention of {of}"
     return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
 
 
-def _draw_example(axes: Axes, inspection: Inspection, heat: np.ndarray | None, low: float = 0.0) -> None:
-    """The picture of an example, with a map over it; of a spectrogram the lowest frequency is at the bottom."""
+def draw_example(
+    axes: Axes, inspection: Inspection, heat: np.ndarray | None, low: float = 0.0, high: float | None = None
+) -> None:
+    """The picture of an example, with a map over it; of a spectrogram the lowest frequency is at the bottom.
+
+    Args:
+      low, high: see `style.over_image`.
+    """
     assert inspection.example.image is not None
-    over_image(axes, inspection.example.image, heat, low, inspection.example.area)
+    over_image(axes, inspection.example.image, heat, low, inspection.example.area, high)
     if "features" in inspection.example.inputs:
         axes.invert_yaxis()
         axes.set_aspect("auto")
@@ -81,7 +93,7 @@ def overview(
             heat = rolled_out(inspections[j], str(rollouts))
         elif i and (activation := inspections[j].activation) is not None:
             heat = np.asarray(activation.maps[0])
-        _draw_example(axes, inspections[j], heat, 0.0 if heat is None else float(heat.min()))
+        draw_example(axes, inspections[j], heat, 0.0 if heat is None else float(heat.min()))
 
     return panels(
         rows,

@@ -8,12 +8,12 @@ import numpy as np
 
 from txjax.nn import Grid
 from txjax.report.inspection import image_figures, text_figures
-from txjax.report.inspection.answer_figures import answer_picture, reads_patches
 from txjax.report.inspection.depth_figures import distance_picture
 from txjax.report.inspection.findings import SHOWN, Findings, Inspection
 from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
 from txjax.report.inspection.style import short
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
+from txjax.report.inspection.word_maps import word_maps, word_maps_picture
 from txjax.report.picture import Picture, limit_sound
 from txjax.report.render import render
 from txjax.terminal_escape import visible
@@ -73,16 +73,17 @@ def _maps(findings: Findings) -> Iterator[Picture]:
         for path in inspection.kept:
             attention = inspection.attentions[path]
             name = f"attention_{number}_{_file(path)}"
-            if reads_patches(inspection, path):
-                caption = "Where in the image the tokens of the answer are read from, in the mean over the heads."
-                picture = answer_picture(inspection, path, findings.chosen[path])
-                yield Picture(f"{name}_answer", "Attention of the answer over the image", caption, picture)
-            if attention.between_texts:
+            if (words := word_maps(inspection, path)) is not None:
+                caption = f"{words.meaning}, in the mean over the heads: from 0 to the layer's largest weight."
+                picture = word_maps_picture(inspection, path, findings.chosen[path], words)
+                yield Picture(f"{name}_{words.kind}", words.section, caption, picture)
+            if attention.between_labelled:
                 rows = inspection.kept[path].weights.shape[1]
                 for row in range(rows):
                     more = f"_{row}" if rows > 1 else ""
                     args = (inspection, path, findings.chosen[path], row)
                     caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
+                    caption += "" if path == attention.path else " A row is 1 with what is read of the other inputs."
                     yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
                     yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
             elif attention.keys.grid is not None and inspection.example.image is not None:

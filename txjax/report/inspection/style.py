@@ -91,10 +91,12 @@ def over_image(
     heat: Float[np.ndarray, "rows columns"] | None,
     low: float = 0.0,
     area: Area | None = None,
+    high: float | None = None,
 ) -> None:
-    """A picture; with `heat`, a map of any grid that covers it, in grey under it, from `low` to the map's maximum.
+    """A picture; with `heat`, a map of any grid that covers it, in grey under it, from `low` to `high`.
 
     Args:
+      high: if None, the map's maximum.
       area: the part of the picture that the map covers. If None, all.
     """
     height, width = image.shape[:2]
@@ -103,14 +105,16 @@ def over_image(
     axes.imshow(shown, cmap="gray", vmin=0, vmax=1, extent=extent, interpolation="nearest")
     if heat is not None:
         top, bottom, left, right = area or (0, height, 0, width)
-        axes.imshow(heat_colors(heat, low), extent=(left, right, bottom, top), interpolation="nearest")
+        axes.imshow(heat_colors(heat, low, high), extent=(left, right, bottom, top), interpolation="nearest")
         axes.set_xlim(0, width)
         axes.set_ylim(height, 0)
 
 
-def heat_colors(heat: Float[np.ndarray, "rows columns"], low: float = 0.0) -> Float[np.ndarray, "rows columns 4"]:
-    """The colours of a map over a picture, more transparent where it is less, from `low` to its maximum."""
-    span = float(heat.max()) - low
+def heat_colors(
+    heat: Float[np.ndarray, "rows columns"], low: float = 0.0, high: float | None = None
+) -> Float[np.ndarray, "rows columns 4"]:
+    """The colours of a map over a picture, more transparent where it is less, from `low` to `high`, or its maximum."""
+    span = (float(heat.max()) if high is None else high) - low
     strength = np.clip((heat - low) / span, 0, 1) if span > 0 else np.zeros_like(heat)
     return np.concatenate([np.broadcast_to(INK, (*heat.shape, 3)), 0.85 * strength[..., None]], -1)
 

@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from txjax.report.inspection.findings import Chosen, Inspection
+from txjax.report.inspection.labels import label_tokens
 from txjax.report.inspection.style import heat, panels, short
 
 TOKENS = 48  # the first tokens of a text that pictures show
@@ -22,11 +23,18 @@ def heads_picture(inspection: Inspection, path: str, chosen: Chosen, row: int = 
 
 
 def mean_picture(inspection: Inspection, path: str, chosen: Chosen, row: int = 0) -> bytes:
-    """The mean over the heads in the last chosen layer, and attention rollout if there is one, with the tokens."""
+    """The mean over the heads, and attention rollout if there is one, with the tokens.
+
+    Between texts of the last chosen layer, else of all.
+    """
     layers, heads = chosen
     weights, pairs, words = _weights_and_words(inspection, path, row)
     number = f"head {heads[0]}" if len(heads) == 1 else f"mean of {len(heads)} heads"
-    panels_by_title = {f"layer {layers[-1]}, {number}": weights[-1, row].mean(0)[pairs]}
+    first = -1 if inspection.attentions[path].between_texts else 0
+    panels_by_title = {
+        f"layer {layer}, {number}": of_layer[row].mean(0)[pairs]
+        for layer, of_layer in zip(layers[first:], weights[first:], strict=True)
+    }
     if (through := inspection.kept[path].rollout) is not None:
         panels_by_title["rollout over all layers"] = through[row][pairs]
     maps = list(panels_by_title.values())
@@ -44,7 +52,8 @@ def _weights_and_words(
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...], list[list[str]]]:
     """The weights, the indices of the first real queries and keys, and their words."""
     attention = inspection.attentions[path]
-    example = inspection.example
-    names = attention.queries.name, attention.keys.name
-    pairs = np.ix_(*(example.token_indices(name, row, TOKENS) for name in names))
-    return np.asarray(inspection.kept[path].weights), pairs, [example.words(name, row, TOKENS) for name in names]
+    sides = [
+        label_tokens(inspection.example, sequence, TOKENS, row) for sequence in (attention.queries, attention.keys)
+    ]
+    pairs = np.ix_(*(indices for indices, _ in sides))
+    return np.asarray(inspection.kept[path].weights), pairs, [words for _, words in sides]

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax.report.inspection.findings import SHOWN, Findings, Inspection
+from txjax.report.inspection.labels import label_tokens
 from txjax.report.inspection.style import short
 from txjax.report.render import render
 from txjax.terminal_escape import visible
@@ -44,16 +45,16 @@ def _examples(inspection: Inspection, findings: Findings) -> list[dict[str, Any]
 
 def _map(inspection: Inspection, path: str, chosen: tuple[Sequence[int], Sequence[int]], row: int) -> dict[str, Any]:
     attention = inspection.attentions[path]
-    example = inspection.example
-    names = attention.queries.name, attention.keys.name
-    queries, keys = (example.token_indices(name, row, TOKENS) for name in names)
+    (queries, rows), (keys, columns) = (
+        label_tokens(inspection.example, sequence, TOKENS, row) for sequence in (attention.queries, attention.keys)
+    )
     weights = np.asarray(inspection.kept[path].weights)[:, row][:, :, queries][..., keys]
     return {
         "name": short(path),
         "layers": list(chosen[0]),
         "heads": list(chosen[1]),
-        "queries": example.words(names[0], row, TOKENS),
-        "keys": example.words(names[1], row, TOKENS),
+        "queries": rows,
+        "keys": columns,
         "weights": pack_weights(weights),
     }
 

@@ -8,11 +8,12 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.models.attended_sequences import Sequences
 from txjax.models.multimodal.unit.map_encoder import DecoderSource, MapEncoder
 from txjax.models.task_model import TaskModel
 from txjax.models.text.bert.bert import Bert
 from txjax.models.two_stacks import WithDecoder
-from txjax.models.vision.detr.detr import QueryDecoder
+from txjax.models.vision.detr.detr import QueryDecoder, query_sequences
 from txjax.nn import (
     MLP,
     Block,
@@ -144,6 +145,24 @@ class UniT(TaskModel, WithDecoder, kw_only=True):
         context = self.head_context(train)
         context.sow_features(last[:, 0])
         return context.within(str(self.task), lambda context: task.head(encoded, context))
+
+    @nn.nowrap
+    def sequences(self, path: str, inputs: Mapping[str, Any]) -> tuple[Sequences, Sequences] | None:
+        """An encoder has the vector of the task before its input; the decoder's queries read the image and the text."""
+        encoded: dict[str, Sequences] = {"vision/encoder": {"": 1, "image": None}, "text": {"": 1, "tokens": None}}
+        for name, sequence in encoded.items():
+            if path.startswith(f"{name}/"):
+                return sequence, sequence
+        return query_sequences(path, self.memory_parts(inputs)) if path.startswith("decoder_") else None
+
+    @nn.nowrap
+    def memory_parts(self, inputs: Mapping[str, Any]) -> Sequences:
+        """The sequences that the decoder reads, with the number of the text's tokens."""
+        image: Sequences = {"image": None} if inputs.get("image") is not None else {}
+        if inputs.get("tokens") is None:
+            return image
+        length = inputs["tokens"].shape[1]
+        return {**image, "tokens": min(length, self.entry().text_tokens or length)}
 
     @nn.nowrap
     def task_vector(self, kind: str, number: Int[Array, "1 1"], width: int, batch: int) -> Float[Array, "B 1 W"]:

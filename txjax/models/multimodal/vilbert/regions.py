@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +33,13 @@ class RegionSet(NamedTuple):
 
 @dataclasses.dataclass
 class Regions:
-    """Base of ways to get regions from a batch."""
+    """Base of ways to get regions from a batch.
+
+    Attributes:
+      argument: the key of the batch that they are made of.
+    """
+
+    argument: ClassVar[str]
 
     def read(self, inputs: Mapping[str, Any]) -> RegionSet:
         """The regions of a batch.
@@ -54,6 +60,8 @@ class GivenRegions(Regions):
     The first one should be the whole image, with the mean of the others' features (Lu et al. 2019, 3.1).
     """
 
+    argument: ClassVar[str] = "regions"
+
     def read(self, inputs: Mapping[str, Any]) -> RegionSet:
         if inputs.get("regions") is None or inputs.get("region_boxes") is None:
             hint = "GridRegions(patch=...) as config.model.regions reads images"
@@ -70,6 +78,8 @@ class GridRegions(Regions):
     Attributes:
       patch: side of a cell in pixels.
     """
+
+    argument: ClassVar[str] = "image"
 
     patch: int = config_field(at_least=1)
 

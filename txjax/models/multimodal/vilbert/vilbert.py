@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.models.attended_sequences import Sequences
 from txjax.models.multimodal.vilbert.co_attention import ConnectedLayer, StreamContexts, TwoStreams
 from txjax.models.multimodal.vilbert.regions import Regions
 from txjax.models.text.bert.bert import Bert
@@ -147,6 +149,16 @@ class ViLBERT(Transformer, kw_only=True):
         fields = dict(heads=heads, kv_heads=heads, kernel_init=layer.mixer.kernel_init)
         cross = set_model_fields(self.cross, "config.model.cross", **fields).clone(parent=None, head_size=size)
         return layer.clone(parent=None, name=None, mixer=cross)
+
+    @nn.nowrap
+    def sequences(self, path: str, inputs: Mapping[str, Any]) -> tuple[Sequences, Sequences] | None:
+        """In a connection each stream reads the other one."""
+        streams: dict[str, Sequences] = {"text": {"tokens": None}, "image": {self.regions.argument: None}}
+        *_, part, stream, _ = ("", "", *path.split("/"))
+        if part not in ("connection", "layer"):
+            return streams["text"], streams["text"]
+        other = "image" if stream == "text" else "text"
+        return streams[stream], streams[other if part == "connection" else stream]
 
     @nn.nowrap
     def scalings(self) -> dict[str, Scaling | None]:

@@ -1,12 +1,14 @@
 """Detection of objects by an encoder-decoder that reads a feature map."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.models.attended_sequences import Sequences
 from txjax.models.transformer import SubTransformer
 from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import TwoStacks
@@ -83,6 +85,23 @@ class DETR(MapReader, TwoStacks, kw_only=True):
         return self.apply_head(Encoded(last, stages=tuple(Encoded(stage) for stage in others)), self.head, train)
 
     @nn.nowrap
+    def sequences(self, path: str, inputs: Mapping[str, Any]) -> tuple[Sequences, Sequences] | None:
+        """The decoder's queries read each other, and the image."""
+        image: Sequences = {"image": None}
+        if path.startswith("encoder/"):
+            return image, image
+        return query_sequences(path, image) if path.startswith("decoder/") else None
+
+    @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: no dropout, as in the paper."""
         return dataclasses.replace(super().head_context(train), dropout=0.0)
+
+
+def query_sequences(path: str, memory: Sequences) -> tuple[Sequences, Sequences]:
+    """What the attentions of a `QueryDecoder` read: the queries each other, and in cross-attention the memory.
+
+    See `StatesSequences`.
+    """
+    queries: Sequences = {"queries": None}
+    return queries, memory if path.endswith("/cross") else queries
