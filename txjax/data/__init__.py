@@ -8,7 +8,7 @@ from txjax.data.audio.tagged_audio import TaggedAudio
 from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalization
 from txjax.data.audio.utterances import Utterances
 from txjax.data.audio.waveform_mixing import WaveformMixup
-from txjax.data.dataset import Dataset, Source, TFDSDataset
+from txjax.data.dataset import Dataset, RecordDataset, Source
 from txjax.data.images.captioned_images import CaptionedImages
 from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD, PadSquare
 from txjax.data.images.detections import Detections
@@ -153,7 +153,7 @@ __all__ = [
     "StoredTurns",
     "Stretch",
     "Subset",
-    "TFDSDataset",
+    "RecordDataset",
     "Tasks",
     "TaggedAudio",
     "TemplateQuestions",
