@@ -141,7 +141,7 @@ class RecordDataset(Dataset):
       data_dir: the folder of the prepared sets. If None, the training data's in an evaluation on the same set;
         else TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets, and txjax's cache for the embedded sets.
       source: where the records are, if not in TFDS: a path or a pattern of paths, whose ending says what the files are,
-        or a value such as `JSONLines("my/*.jsonl")`. If None, `name` says it.
+        or a value such as `JSONLines("my/*.jsonl")`; `name` and `data_dir` mean nothing then. If None, `name` says it.
     """
 
     name: str | None = None

@@ -32,6 +32,9 @@ class LabelledAudio(ClassifiedAudio):
     label_feature: str = describing_field("label")
     label: ComputedLabel | None = describing_field(None)
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,) if self.label is None else ()
+
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}
         return super().spec() | {"label": spec((), "int32")} | mixed

@@ -52,6 +52,9 @@ class Images(ImageData):
         names = ("image",) if self.clean is None else ("image", "clean_image")
         return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,) if self.label is None else ()
+
     def check(self) -> None:
         features = self.check_images()
         if self.classes not in (None, classes := self._classes(features)):

@@ -67,7 +67,8 @@ def _shares_field(data: RecordDataset, train: RecordDataset, name: str) -> bool:
 def names_and_splits(data: Dataset) -> tuple[str, str]:
     """The names and the splits of a data set, for display."""
     parts = sets(data).values()
-    names, splits = (dict.fromkeys(str(getattr(part, field)) for part in parts) for field in ("name", "split"))
+    names = dict.fromkeys(str(part.name if part.source is None else part.source) for part in parts)
+    splits = dict.fromkeys(part.split for part in parts)
     return " + ".join(names) or type(data).__name__, " + ".join(splits) or "-"
 
 

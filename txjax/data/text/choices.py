@@ -53,6 +53,9 @@ class Choices(RecordDataset):
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,)
+
     def check(self) -> None:
         if len(self.choices) < 2:
             raise UserError("data.choices", "at least two format strings", self.choices)

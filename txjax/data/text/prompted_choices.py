@@ -73,6 +73,9 @@ class PromptedChoices(RecordDataset):
     def class_names(self) -> tuple[str, ...]:
         return self.answers or tuple(self.record_split.check()[self.label_feature].names)
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,)
+
     def check(self) -> None:
         check_buckets(self.buckets, self.prompt_length(), sort_batches=1)
         self.tokenizer.check()

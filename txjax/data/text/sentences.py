@@ -110,6 +110,9 @@ class LabelledText(Sentences):
         target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
         return super().spec() | target | {"weights": spec((), "float32")}
 
+    def class_features(self) -> tuple[str, ...]:
+        return () if self.classes is None else (self.label_feature,)
+
     def check(self) -> None:
         super().check()
         features = self.record_split.check()
