@@ -111,7 +111,7 @@ def get_config(variant: str = "shared") -> Experiment:
             schedule=Cosine(warmup_steps=100, final=0.0),
             groups=(Group("text/.*", lr=0.3), Group("(?!text/).*")) if has_text else (Group(".*"),),
         ),
-        init_from=From(here="text", omit=("head",)) if has_text else None,
+        init_from=From(here="text") if has_text else None,
         num_steps=STEPS * len(parts),
         batch_size=16,
         log_every_steps=100,
