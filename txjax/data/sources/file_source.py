@@ -157,12 +157,10 @@ class Table:
                 for column in self.plain_columns.values():
                     column.value(row)
             except (CorruptData, ValueError) as error:
-                broken[number] = str(error)
+                broken[number] = str(error) if isinstance(error, CorruptData) else f"{self.rows.place(number)}: {error}"
         if broken:
-            first = next(iter(broken))
-            text = "%d of %d rows of %s are broken and left out, the first: %s: %s"
-            why = broken[first], len(everything)
-            logger.warning(text, len(broken), why[1], self.source.label, self.rows.place(first), why[0])
+            text = "%d of %d rows of %s are broken and left out, the first: %s"
+            logger.warning(text, len(broken), len(everything), self.source.label, next(iter(broken.values())))
         return np.delete(everything, list(broken))
 
     @functools.cached_property

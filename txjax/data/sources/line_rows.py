@@ -51,27 +51,34 @@ class LineRows:
 
     def row(self, number: int) -> Row:
         file = self._file(number)
+        parse, text = self._parser_of(file), self._text(file, int(self._numbers[number]))
         try:
-            return self._parser_of(file)(self._text(file, int(self._numbers[number])))
+            return parse(text)
         except ValueError as error:
             raise CorruptData(f"{self.place(number)}: {error}") from error
 
     def place(self, number: int) -> str:
         file = self._file(number)
-        start = int(self._index.starts[self._numbers[number]])
-        return f"{self.files[file]}: line {line_at(self.files[file], start)}"
+        return self._place(file, int(self._numbers[number]))
+
+    def _place(self, file: int, indexed: int) -> str:
+        """The place of a row of the index."""
+        return f"{self.files[file]}: line {line_at(self.files[file], int(self._index.starts[indexed]))}"
 
     def _file(self, number: int) -> int:
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
 
     def _text(self, file: int, indexed: int) -> str:
-        """The text of a row of the index. Raises CorruptData or ValueError."""
+        """The text of a row of the index. Raises CorruptData if its file or its bytes have changed, or are no text."""
         start, end = int(self._index.starts[indexed]), int(self._index.ends[indexed])
         self._states[file].check()
         content = read_span(self.files[file], start, end)
         if zlib.crc32(content) != self._index.checksums[indexed]:
-            raise ValueError("its bytes have changed since it was indexed")
-        return content.removeprefix(BOM if start == 0 else b"").decode("utf-8").rstrip("\r\n")
+            raise CorruptData(f"{self._place(file, indexed)}: its bytes have changed since it was indexed")
+        try:
+            return content.removeprefix(BOM if start == 0 else b"").decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise CorruptData(f"{self._place(file, indexed)}: {error}") from error
 
 
 def line_at(path: str, place: int) -> int:
