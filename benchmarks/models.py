@@ -94,7 +94,11 @@ def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
     length = size.pop("length")
     if "source" in size:
         data = Pairs(
-            name="multi30k/en_de", source="{en}", target="{de}", source_length=size.pop("source"), length=length
+            name="multi30k/en_de",
+            source_text="{en}",
+            target_text="{de}",
+            source_length=size.pop("source"),
+            length=length,
         )
         model = {"transformer": transformer, "t5": t5}[name](**size, dtype=dtype)
         objective = NextToken(CrossEntropy(label_smoothing=0.1 if name == "transformer" else 0.0))

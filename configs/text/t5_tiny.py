@@ -39,7 +39,7 @@ def get_config(version: str = "v1_1") -> Experiment:
 
     def pairs(task: str, split: str) -> Pairs:
         name, source, target, _ = TASKS[task]
-        return Pairs(name=name, split=split, source=source, target=target, tokenizer=tokenizer, **lengths)
+        return Pairs(name=name, split=split, source_text=source, target_text=target, tokenizer=tokenizer, **lengths)
 
     def texts(task: str) -> GeneratedTexts:
         return GeneratedTexts(

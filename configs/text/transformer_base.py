@@ -35,7 +35,7 @@ def get_config(size: str = "base") -> Experiment:
     specials = ("[PAD]", "[START]", "[END]")
     name, languages = "wmt14_translate/de-en", ("en", "de")
     tokenizer = Trained(algorithm=BPE(), size=37000, name=name, features=languages, specials=specials)
-    texts = dict(source="{en}", target="{de}", source_length=128, length=128, tokenizer=tokenizer)
+    texts = dict(source_text="{en}", target_text="{de}", source_length=128, length=128, tokenizer=tokenizer)
     model = transformer(size, dtype="bfloat16", stack=Stack(remat="none" if size == "base" else "dots"))
     steps, every, kept = RECIPES[size]
     return Experiment(

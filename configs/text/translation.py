@@ -29,7 +29,7 @@ from txjax.optim import AdamW, InverseSquareRoot
 def get_config() -> Experiment:
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=("en", "de"), specials=specials)
-    texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
+    texts = dict(source_text="{en}", target_text="{de}", source_length=48, length=48, tokenizer=tokenizer)
     beam = Beam(size=4, length_penalty=0.6)
     width, warmup, num_steps = 192, 300, 3000
     return Experiment(

@@ -36,7 +36,7 @@ PLANS = (("rnnsearch", "rnnsearch", "v5e:2x4", ("data.buckets=()",)),)
 def get_config(style: str = "bahdanau") -> Experiment:
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=("en", "de"), specials=specials)
-    texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
+    texts = dict(source_text="{en}", target_text="{de}", source_length=48, length=48, tokenizer=tokenizer)
     sizes: dict[str, Any] = dict(vocab=4000, width=256, encoder_width=128, use_bias=True, dropout=0.2)
     models: dict[str, Model] = {
         "bahdanau": RecurrentEncoderDecoder(**sizes),

@@ -22,7 +22,7 @@ def get_config() -> Experiment:
     tokenizer = Trained(
         algorithm=BPE(), size=4000, name=name, features=languages, specials=("[PAD]", "[START]", "[END]")
     )
-    texts = dict(source="{en}", target="{de}", tokenizer=tokenizer, too_long="drop")
+    texts = dict(source_text="{en}", target_text="{de}", tokenizer=tokenizer, too_long="drop")
 
     def held_out(split: str, longer_than: int, longest: int) -> Evaluation:
         """At most 1,024 pairs of such lengths. Those of the training split are too long for training."""

@@ -27,7 +27,7 @@ EQUAL_COMPUTE = 1320
 def get_config() -> Experiment:
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=VOCAB, name=name, features=("en", "de"), specials=specials)
-    texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
+    texts = dict(source_text="{en}", target_text="{de}", source_length=48, length=48, tokenizer=tokenizer)
     return Experiment(
         model=TRANSFORMER,
         objective=NextToken(loss=CrossEntropy(label_smoothing=0.1)),

@@ -15,7 +15,7 @@ from txjax.data import (
     TextWindows,
     TokenizerFolder,
 )
-from txjax.data.dataset import TFDSDataset
+from txjax.data.dataset import RecordDataset
 from txjax.types import UserError
 
 from helpers import published_tokenizers as published
@@ -38,7 +38,7 @@ def tokenizer(request, tmp_path_factory):
     return TokenizerFolder(str(getattr(published, request.param)(tmp_path_factory.mktemp(request.param))))
 
 
-def example(data: TFDSDataset, index: int = 0):
+def example(data: RecordDataset, index: int = 0):
     return data.open().example(index, 0, np.random.default_rng(0))
 
 

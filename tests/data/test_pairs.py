@@ -91,7 +91,7 @@ def test_sorted_pairs_resume_at_any_step_and_show_every_example_once(pairs):
     [
         ({"buckets": ((60, 150),)}, r"data.buckets: expected pairs of lengths, at most .* = \(120, 140\)"),
         ({"sort_batches": 2}, "data.buckets: expected lengths, if sort_batches is above 1"),
-        ({"target": "{secnd}"}, "data.target: .*did you mean second"),
+        ({"target_text": "{secnd}"}, "data.target_text: .*did you mean second"),
         ({"end": "[EOS]"}, r"the token \[EOS\] among them"),
         ({"source_tokenizer": Bytes()}, r"data.source_tokenizer.specials: .*the token \[END\] among them"),
         ({"source_tokenizer": Characters("aa")}, r"data.source_tokenizer.alphabet: expected distinct characters"),
@@ -136,7 +136,7 @@ def test_long_pairs_are_cut_or_left_out_and_counted(pairs, caplog):
 
 
 def test_tasks_as_text_share_a_batch(pairs):
-    scores = dataclasses.replace(pairs, source="score: {first} {second}", target="{score:.1f}")
+    scores = dataclasses.replace(pairs, source_text="score: {first} {second}", target_text="{score:.1f}")
     seventh = [r for r in sentence_set.records(60) if r["first"] or r["second"]][7]
     expected = f"score: {seventh['first']} {seventh['second']}", f"{seventh['score']:.1f}"
     assert scores.open().texts(np.array([7])) == [expected]
@@ -200,7 +200,7 @@ def get_config():
             "--config.data.length=20",
             "config.data.too_long: expected pairs of at most source_length, length = (128, 20) tokens, got '",
         ),
-        ("--config.data.source={frist}", "config.data.source: expected a feature of kind Text"),
+        ("--config.data.source_text={frist}", "config.data.source_text: expected a feature of kind Text"),
         ("--config.data.split=empty", "config.data.split: expected splits of made_sentences"),
         ("--config.data.start=[STRAT]", "config.data.tokenizer.specials: expected the token [STRAT] among them"),
     ],

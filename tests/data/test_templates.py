@@ -42,14 +42,14 @@ RECORD = {"first": "über".encode(), "second": b"", "kind": np.int64(1), "score"
     ],
 )
 def test_the_text_of_a_record(text, more, expected):
-    assert Template(text, FEATURES, "data.source")(RECORD | more) == expected
+    assert Template(text, FEATURES, "data.source_text")(RECORD | more) == expected
 
 
 def test_a_feature_alone_has_its_name():
     """So that its tokens are those that other data sets of the feature have in the cache."""
-    assert Template("{first}", FEATURES, "data.source").feature == "first"
-    assert Template("{first} ", FEATURES, "data.source").feature == "{first} "
-    assert Template("{first} {kind} {first}", FEATURES, "data.source").names == ("first", "kind")
+    assert Template("{first}", FEATURES, "data.source_text").feature == "first"
+    assert Template("{first} ", FEATURES, "data.source_text").feature == "{first} "
+    assert Template("{first} {kind} {first}", FEATURES, "data.source_text").names == ("first", "kind")
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_a_feature_alone_has_its_name():
 )
 def test_bad_format_strings_name_the_field(text, message):
     with pytest.raises(UserError, match=message) as error:
-        Template(text, FEATURES, "data.source")
-    assert error.value.field == "data.source" and "\n" not in str(error.value)
+        Template(text, FEATURES, "data.source_text")
+    assert error.value.field == "data.source_text" and "\n" not in str(error.value)
 
 
 def test_tasks_of_real_sets(root, tfds_dir, monkeypatch):

@@ -15,7 +15,7 @@ from helpers import published_tokenizers as published
 pytestmark = pytest.mark.claim("Generation", "prompts by a run's data: beginnings and sources, formats, long ones")
 
 START, END = 256, 257
-PAIRS = Pairs(name="made", source="say: {first}", target="{second}", source_length=12, length=8)
+PAIRS = Pairs(name="made", source_text="say: {first}", target_text="{second}", source_length=12, length=8)
 
 
 def sources(data: Dataset, *prompts: str) -> list[str]:
@@ -29,8 +29,8 @@ def sources(data: Dataset, *prompts: str) -> list[str]:
 
 
 def test_a_source_is_put_into_the_format_of_one_feature() -> None:
-    two = dataclasses.replace(PAIRS, source="{first} {second}")
-    other, number = (dataclasses.replace(PAIRS, source=text) for text in ("ask: {first}", "{score:.1f}"))
+    two = dataclasses.replace(PAIRS, source_text="{first} {second}")
+    other, number = (dataclasses.replace(PAIRS, source_text=text) for text in ("ask: {first}", "{score:.1f}"))
     assert sources(PAIRS, "a dog", "{}") == ["say: a dog</s>", "say: {}</s>"]
     assert sources(Mixture(parts={"a": PAIRS, "b": PAIRS}), "a dog") == ["say: a dog</s>"]
     for data in (two, number, Mixture(parts={"a": PAIRS, "b": other})):

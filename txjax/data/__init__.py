@@ -8,7 +8,7 @@ from txjax.data.audio.tagged_audio import TaggedAudio
 from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalization
 from txjax.data.audio.utterances import Utterances
 from txjax.data.audio.waveform_mixing import WaveformMixup
-from txjax.data.dataset import Dataset, Source, TFDSDataset
+from txjax.data.dataset import Dataset, RecordDataset, Source
 from txjax.data.images.captioned_images import CaptionedImages
 from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD, PadSquare
 from txjax.data.images.detections import Detections
@@ -53,6 +53,15 @@ from txjax.data.multimodal.questions import (
     TemplateQuestions,
 )
 from txjax.data.multimodal.shuffled_images import ShuffledImages
+from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
+from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.image_folders import ImageFolder
+from txjax.data.sources.json_lines import JSONLines
+from txjax.data.sources.python_rows import PythonRows
+from txjax.data.sources.record_source import RecordSource
+from txjax.data.sources.tables import Tables
+from txjax.data.sources.text_files import TextFiles
+from txjax.data.sources.tfds_source import TFDS
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -75,6 +84,16 @@ from txjax.data.tokenizers.tokenizer_folder import TokenizerFolder
 from txjax.data.tokenizers.trained_tokenizers import BPE, Trained, Unigram, WordPiece
 
 __all__ = [
+    "ArrowFiles",
+    "ParquetFiles",
+    "FileSource",
+    "ImageFolder",
+    "JSONLines",
+    "PythonRows",
+    "RecordSource",
+    "Tables",
+    "TextFiles",
+    "TFDS",
     "BPE",
     "CLIP_MEAN",
     "CLIP_STD",
@@ -153,7 +172,7 @@ __all__ = [
     "StoredTurns",
     "Stretch",
     "Subset",
-    "TFDSDataset",
+    "RecordDataset",
     "Tasks",
     "TaggedAudio",
     "TemplateQuestions",

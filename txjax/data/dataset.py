@@ -9,6 +9,8 @@ import jax
 import numpy as np
 
 from txjax.data.keys import Key
+from txjax.data.sources.record_source import RecordSource, RecordSplit
+from txjax.data.sources.source_of import source_field, source_of
 from txjax.types import UserError, config_field
 
 Example = dict[str, np.ndarray]
@@ -126,8 +128,8 @@ def described_fields(data: Dataset) -> dict[str, Callable[[], Any]]:
 
 
 @dataclasses.dataclass
-class TFDSDataset(Dataset):
-    """Examples of a TFDS data set.
+class RecordDataset(Dataset):
+    """Examples of the records of a TFDS data set, or of another source.
 
     An evaluation that leaves out the fields that describe its examples, such as `length` or `shape`, has the training
     data's (`describing_field`).
@@ -138,15 +140,27 @@ class TFDSDataset(Dataset):
       split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
       data_dir: the folder of the prepared sets. If None, the training data's in an evaluation on the same set;
         else TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets, and txjax's cache for the embedded sets.
+      source: where the records are, if not in TFDS: a path or a pattern of paths, whose ending says what the files are,
+        or a value such as `JSONLines("my/*.jsonl")`; `name` and `data_dir` mean nothing then. If None, `name` says it.
     """
 
     name: str | None = None
     split: str = "train"
     data_dir: str | None = None
+    source: RecordSource | str | None = source_field()
 
     def __post_init__(self) -> None:
-        if self.name is not None:
+        if self.name is not None or self.source is not None:
             self.fill_defaults()
+
+    @property
+    def record_split(self) -> RecordSplit:
+        """The split of the source that is read."""
+        return RecordSplit(source_of(self), self.split, self.class_features())
+
+    def class_features(self) -> tuple[str, ...]:
+        """The features that are read as classes."""
+        return ()
 
     def fill_defaults(self) -> None:
         """Sets described fields without a value to their defaults."""

@@ -28,11 +28,11 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
     parts = list(getattr(data, "parts", {}).values()) or [data]
     pairs = [part for part in parts if isinstance(part, Pairs)]
     if "source_tokens" in spec and len(pairs) == len(parts):
-        templates = {part.source for part in pairs}
+        templates = {part.source_text for part in pairs}
         features = set().union(*map(template_features, templates))
         one = len(templates) == len(features) == 1 and not any(form for _, form in features)
         first = pairs[0]
-        template = first.source if one else None
+        template = first.source_text if one else None
         return Sources(first.tokenizer, (first.tokenizer.special(first.end),), pairs=first, template=template)
     tokenizer = getattr(data, "tokenizer", None)
     if tokenizer is None or "targets" not in spec or "source_tokens" in spec:

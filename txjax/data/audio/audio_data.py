@@ -9,16 +9,15 @@ import numpy as np
 from txjax.data.audio.audio_checks import AudioChecks
 from txjax.data.audio.recordings import Recordings
 from txjax.data.audio.speed import Speed
-from txjax.data.dataset import TFDSDataset, describing_field
+from txjax.data.dataset import RecordDataset, describing_field
 from txjax.data.loading.buckets import check_buckets
 from txjax.data.tfds import records
-from txjax.data.tfds.feature_values import Where
 from txjax.data.tfds.selection import Only
 from txjax.types import UserError, config_field, require, spec
 
 
 @dataclasses.dataclass
-class AudioData(TFDSDataset):
+class AudioData(RecordDataset):
     """Base of data sets of recordings: WAV and FLAC files, or stored samples.
 
     An example: audio float32 [T], samples in [-1, 1] at `rate` and 0 behind the end; audio_length int32 [].
@@ -64,15 +63,10 @@ class AudioData(TFDSDataset):
         audio = {"audio": spec((self.samples,), "float32"), "audio_length": spec((), "int32")}
         return {"id": spec((), "int32"), "weights": spec((), "float32")} | audio
 
-    @property
-    def where(self) -> Where:
-        """The set's name, its split and its folder."""
-        return self.name, self.split, self.data_dir
-
     def check(self) -> None:
         for module in ("soundfile", "soxr"):
             require(module, module, "data", extra="audio")
-        features = records.check(*self.where)
+        features = self.record_split.check()
         check_audio(self.audio_feature, features)
         if self.rate_feature is not None:
             records.check_feature("data.rate_feature", self.rate_feature, features, ("Tensor", "Scalar"))
@@ -88,7 +82,7 @@ class AudioData(TFDSDataset):
     def recordings(self) -> Recordings:
         """The recordings of the split."""
         stored = self.stored_rate, self.rate_feature, self.stored_bits
-        return Recordings(self.where, self.audio_feature, self.rate, self.checks, *stored)
+        return Recordings(self.record_split, self.audio_feature, self.rate, self.checks, *stored)
 
 
 def check_audio(name: str, features: Any) -> None:

@@ -49,10 +49,10 @@ class AudioSource(Bucketed):
         self._data = data
         self._recordings = data.recordings()
         self._speed = data.speed or Speed((1.0,))
-        title = f"{data.name} {data.split}"
+        title = data.record_split.title
         words = dict(things="recordings", units="samples", hint="data.checks has the bounds")
         self._usable = UsableRecords(title, data.unusable, data.too_long, self._recordings.place, **words)
-        records = np.arange(len(self._recordings)) if data.select is None else data.select.choose(data.where)
+        records = np.arange(len(self._recordings)) if data.select is None else data.select.choose(data.record_split)
         records = self._usable.without_unusable(records, {**self._recordings.faults, **(faults or {})})
         self.kept = self._usable.without_long(records, self._short_enough() & fits, self.limits(), self.size_text)
         content = self.kept.tobytes().hex()

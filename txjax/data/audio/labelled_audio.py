@@ -32,12 +32,15 @@ class LabelledAudio(ClassifiedAudio):
     label_feature: str = describing_field("label")
     label: ComputedLabel | None = describing_field(None)
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,) if self.label is None else ()
+
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}
         return super().spec() | {"label": spec((), "int32")} | mixed
 
     def class_names(self) -> tuple[str, ...]:
-        features = records.features(self.name, self.data_dir)
+        features = self.record_split.features()
         if self.label is not None:
             return self.label.class_names(features)
         return tuple(records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",)).names)
@@ -54,14 +57,14 @@ class LabelledAudioSource(AudioSource):
         super().__init__(data)
         self._labelled = data
         feature = data.label_feature if data.label is None else data.label.feature
-        label_of = int if data.label is None else data.label.function(records.features(data.name, data.data_dir))
-        values = read_values(data.where, feature)
+        label_of = int if data.label is None else data.label.function(data.record_split.features())
+        values = read_values(data.record_split, feature)
         self._labels = np.array([self._label(label_of, values, number) for number in self.kept.tolist()], np.int32)
         classes = len(data.class_names())
         wrong = np.flatnonzero((self._labels < -1) | (self._labels >= classes))
         if len(wrong):
             number = int(self.kept[wrong[0]])
-            expected = f"labels from 0 to {classes - 1} in {data.name}, or -1 for none"
+            expected = f"labels from 0 to {classes - 1} in {data.record_split.label}, or -1 for none"
             got = f"{self._labels[wrong[0]]} in {self._recordings.place(number)}"
             raise UserError("data.label_feature", expected, got)
         self.fingerprint = self.fingerprint_of(self.fingerprint, self._labels.tobytes().hex())

@@ -10,7 +10,8 @@ from jaxtyping import Int32
 
 from txjax.data.audio.audio_files import UnusableAudio, read_header
 from txjax.data.loading import disk_cache
-from txjax.data.tfds.records import CorruptData, Records
+from txjax.data.sources.record_source import Records
+from txjax.data.tfds.records import CorruptData
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 

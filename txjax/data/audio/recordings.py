@@ -12,8 +12,8 @@ from txjax.data.audio.audio_files import UnusableAudio, decode_audio
 from txjax.data.audio.recording_index import open_index
 from txjax.data.audio.resampling import resampled_size
 from txjax.data.audio.waveforms import Waveforms, open_waveforms
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.data.tfds.feature_values import Where
 from txjax.types import UserError
 
 logger = logging.getLogger("txjax")
@@ -33,7 +33,7 @@ class Recordings:
 
     def __init__(
         self,
-        where: Where,
+        split: RecordSplit,
         feature: str,
         rate: int,
         checks: AudioChecks,
@@ -52,7 +52,7 @@ class Recordings:
         Raises:
           UserError: the rate of a recording is not known, or not the one that is stated.
         """
-        features = records.features(where[0], where[2])
+        features = split.features()
         stated = features[feature]
         names = FILE_NAME.format(feature)
         self._feature = feature
@@ -60,19 +60,19 @@ class Recordings:
         self._rate = rate
         self._is_file = getattr(stated, "lazy_decode", False)
         self._scale = np.float32(2.0 ** (1 - stored_bits))
-        self._records = records.Records(*where, [feature])
-        self._names = records.Records(*where, [names]) if names in features else None
+        self._records = split.open([feature])
+        self._names = split.open([names]) if names in features else None
         self.name = self._records.name
         self.fingerprint = self._records.fingerprint
-        index = open_index(self._records, where[1], feature, stated, rate_feature)
+        index = open_index(self._records, split.split, feature, stated, rate_feature)
         readable = index.samples > 0
         rates = self._rates(index.rates, readable, getattr(stated, "sample_rate", None) or 0, stored_rate)
-        self._report(f"{self.name} {where[1]}", rates[readable], index.channels[readable])
+        self._report(f"{self.name} {split.split}", rates[readable], index.channels[readable])
         self.sizes = np.array(
             [resampled_size(int(n), int(r), rate) if r else 0 for n, r in zip(index.samples, rates, strict=True)],
             np.int64,
         )
-        self._waveforms = self._resampled(rates, {"bits": stored_bits, "feature": feature, "split": where[1]})
+        self._waveforms = self._resampled(rates, {"bits": stored_bits, "feature": feature, "split": split.split})
         self.faults = self._known_faults() | index.faults
         self._kept: dict[int, np.ndarray] = {}
         self._largest = MEMORY // max(1, len(self))  # bytes of a recording that is kept

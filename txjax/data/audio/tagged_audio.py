@@ -39,7 +39,7 @@ class TaggedAudio(ClassifiedAudio):
         return super().spec() | {"labels": spec((classes,), "float32")}
 
     def class_names(self) -> tuple[str, ...]:
-        features = records.features(self.name, self.data_dir)
+        features = self.record_split.features()
         feature = records.check_feature("data.tags_feature", self.tags_feature, features, ("Sequence", "Text"))
         if type(feature).__name__ == "Text":
             if not self.names:
@@ -63,7 +63,7 @@ class TaggedAudioSource(AudioSource):
         self._mix = data.mix
         self._separator = data.separator
         self._numbers = {name: number for number, name in enumerate(data.class_names())}
-        values = read_values(data.where, data.tags_feature)
+        values = read_values(data.record_split, data.tags_feature)
         self._labels = np.stack([self._label_row(values[number], number) for number in self.kept.tolist()])
         self.fingerprint = self.fingerprint_of(self.fingerprint, self._labels.tobytes().hex())
 

@@ -11,9 +11,9 @@ from jaxtyping import Int32
 from txjax import tree
 from txjax.data.audio.text_normalization import TextNormalization
 from txjax.data.loading import disk_cache
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
-from txjax.data.tfds.feature_values import Where
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError
 
@@ -31,8 +31,8 @@ class Transcripts:
       faults: why a transcript is unusable, by the number of its record.
     """
 
-    def __init__(self, where: Where, text: Template, normalization: TextNormalization, tokenizer: Tokenizer):
-        self._texts = open_tokens(*where, text, Bytes())
+    def __init__(self, split: RecordSplit, text: Template, normalization: TextNormalization, tokenizer: Tokenizer):
+        self._texts = open_tokens(split, text, Bytes())
         self._normalization = normalization
         self._tokenizer = tokenizer
         made_from = {

@@ -14,7 +14,6 @@ from txjax.data.audio.transcripts import SPACE, Transcripts, can_encode
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.loading.rng import example_rng
 from txjax.data.text.templates import Template
-from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Characters, Tokenizer
 from txjax.types import UserError, spec
 
@@ -97,7 +96,7 @@ class Utterances(AudioData):
 
     def template(self) -> Template:
         """The text of a record. Raises UserError if the set has no such features."""
-        return Template(self.text, records.check(*self.where), "data.text")
+        return Template(self.text, self.record_split.check(), "data.text")
 
     def open(self) -> Source:
         self.check()
@@ -109,7 +108,7 @@ class UtteranceSource(AudioSource):
 
     def __init__(self, data: Utterances):
         self._utterances = data
-        self._transcripts = Transcripts(data.where, data.template(), data.normalization, data.tokenizer)
+        self._transcripts = Transcripts(data.record_split, data.template(), data.normalization, data.tokenizer)
         self.gap = 0 if data.chained is None else round(data.chained.gap * data.rate)
         super().__init__(data, self._transcripts.faults, self._transcripts.sizes <= data.most_symbols())
         self.fingerprint = self.fingerprint_of(self.fingerprint, self._transcripts.fingerprint)

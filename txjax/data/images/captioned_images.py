@@ -83,7 +83,7 @@ class CaptionedSource:
 
     def __init__(self, data: CaptionedImages):
         self._data = data
-        where = data.name, data.split, data.data_dir
+        where = data.record_split
         template = CaptionTemplate(data.text, data.check_images())
         self._captions = Captions(where, template, data.tokenizer)
         usable = usable_captions(data, self._captions)

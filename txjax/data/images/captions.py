@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Int
 
 from txjax.data.loading import disk_cache
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import BATCH, open_tokens
-from txjax.data.tfds.feature_values import Where
 from txjax.data.tfds.text_sequences import text_sequences
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError
@@ -69,8 +69,8 @@ class Captions:
       first: int64 [R + 1], the number of each record's first caption, and C.
     """
 
-    def __init__(self, where: Where, template: CaptionTemplate, tokenizer: Tokenizer):
-        self._texts = open_tokens(*where, template, Bytes())
+    def __init__(self, split: RecordSplit, template: CaptionTemplate, tokenizer: Tokenizer):
+        self._texts = open_tokens(split, template, Bytes())
         self._tokenizer = tokenizer
         made_from = {"layout": LAYOUT, "texts": self._texts.fingerprint, "tokenizer": tokenizer.fingerprint()}
         self.records = len(self._texts.documents) - 1

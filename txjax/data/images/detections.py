@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.images.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.images.scenes import Annotations, Scene, box_areas, clip_boxes
 from txjax.data.images.transforms import Transform
@@ -19,7 +19,7 @@ NO_OBJECT = -1  # the class of a row of padding
 
 
 @dataclasses.dataclass
-class Detections(TFDSDataset):
+class Detections(RecordDataset):
     """Images with boxes, and with masks if the set has them.
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std, 0 where it is padded, below and to the right; extent
@@ -81,11 +81,11 @@ class Detections(TFDSDataset):
         return {"id": spec((), "int32"), "weights": spec((), "float32")} | shapes
 
     def check(self) -> None:
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         check_pixels(self.image_feature, features)
         require("PIL", "pillow", "data.name")
         if self.classes not in (None, classes := self._objects(features)["label"].num_classes):
-            raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
+            raise UserError("data.classes", f"the {classes} classes of {self.record_split.label}", self.classes)
         if self.masks_feature is not None:
             records.check_feature("data.masks_feature", self.masks_feature, features, ("Image",))
         check_normalisation(self.mean, self.std, self.shape[2])
@@ -94,7 +94,7 @@ class Detections(TFDSDataset):
 
     def fill_from_set(self) -> None:
         if self.classes is None:
-            self.classes = int(self._objects(records.features(self.name, self.data_dir))["label"].num_classes)
+            self.classes = int(self._objects(self.record_split.features())["label"].num_classes)
 
     def _objects(self, features: Any) -> Any:
         """The features of the objects."""
@@ -114,7 +114,7 @@ class Detections(TFDSDataset):
         return objects
 
     def class_names(self) -> tuple[str, ...]:
-        return tuple(self._objects(records.check(self.name, self.split, self.data_dir))["label"].names)
+        return tuple(self._objects(self.record_split.check())["label"].names)
 
     def open(self) -> Source:
         self.check()
@@ -128,8 +128,9 @@ class DetectionSource:
 
     def __init__(self, data: Detections):
         self._data = data
-        where = data.name, data.split, data.data_dir
-        self._records = ImageRecords(where, data.image_feature, [data.boxes_feature], data.corrupt, data.masks_feature)
+        self._records = ImageRecords(
+            data.record_split, data.image_feature, [data.boxes_feature], data.corrupt, data.masks_feature
+        )
         self._normalised = Normaliser(data.mean, data.std, *data.shape[1:])
         self._changed: dict[str, dict[int, int]] = {}  # boxes of each record, by what was done with them
         self.fingerprint = self._records.fingerprint

@@ -3,15 +3,14 @@
 import dataclasses
 from typing import Any
 
-from txjax.data.dataset import TFDSDataset, describing_field
+from txjax.data.dataset import RecordDataset, describing_field
 from txjax.data.images.image_records import check_normalisation, check_pixels
 from txjax.data.images.transforms import Transform
-from txjax.data.tfds import records
 from txjax.types import config_field, require
 
 
 @dataclasses.dataclass
-class ImageData(TFDSDataset):
+class ImageData(RecordDataset):
     """Base class: images that are decoded, transformed and normalised, in this order.
 
     The `image` of an example is float32 [H W C], (pixels / 255 - mean) / std.
@@ -39,7 +38,7 @@ class ImageData(TFDSDataset):
         Raises:
           UserError: the set, its split or its image feature is missing, or a setting doesn't fit the images.
         """
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         check_pixels(self.image_feature, features)
         require("PIL", "pillow", "data.name")
         check_normalisation(self.mean, self.std, self.shape[2])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from txjax.data.images.image_files import MODES, UnreadableImage, decode_image, decode_mask
+from txjax.data.sources.record_source import Records, RecordSplit
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
 from txjax.types import UserError
@@ -25,7 +26,7 @@ class ImageRecords:
 
     def __init__(
         self,
-        where: tuple[str | None, str, str | None],
+        split: RecordSplit,
         image_feature: str,
         features: Iterable[str],
         corrupt: str,
@@ -33,17 +34,17 @@ class ImageRecords:
     ):
         """
         Args:
-          where: the set's name, its split and its folder.
+          split: where the records are.
           features: those that are read besides the image.
           corrupt: "refuse" or "skip", see `Images`.
           masks_feature: an image feature of which a record has the file.
         """
         files = [image_feature] if masks_feature is None else [image_feature, masks_feature]
-        self._records = records.Records(*where, features, encoded=files)
+        self._records = split.open(features, encoded=files)
         self._feature = image_feature
         self._corrupt = corrupt
-        stated = records.check(*where)
-        self._files = records.Records(*where, ["file"]) if "file" in stated else None
+        stated = split.check()
+        self._files = split.open(["file"]) if "file" in stated else None
         *self._size, stored = stated[image_feature].shape
         self._channels = stored if stored in MODES else 3
         self._left_out: set[int] = set()  # numbers of records that are not used
@@ -88,7 +89,7 @@ class ImageRecords:
             logger.warning("%s %s and is left out (%d so far): %s", place, why, len(self._left_out), got)
 
 
-def describe_place(source: records.Records, files: records.Records | None, number: int) -> str:
+def describe_place(source: Records, files: Records | None, number: int) -> str:
     """The set, the file and the number of a record in it, and what the record was made of in a folder, for messages.
 
     Args:

@@ -52,10 +52,13 @@ class Images(ImageData):
         names = ("image",) if self.clean is None else ("image", "clean_image")
         return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,) if self.label is None else ()
+
     def check(self) -> None:
         features = self.check_images()
         if self.classes not in (None, classes := self._classes(features)):
-            raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
+            raise UserError("data.classes", f"the {classes} classes of {self.record_split.label}", self.classes)
         for transform in self.clean or ():
             transform.check()
         if self.mix is not None:
@@ -63,7 +66,7 @@ class Images(ImageData):
 
     def fill_from_set(self) -> None:
         if self.classes is None:
-            self.classes = self._classes(records.features(self.name, self.data_dir))
+            self.classes = self._classes(self.record_split.features())
 
     def _classes(self, features: Any) -> int:
         """The number of classes by the set's features."""
@@ -75,9 +78,9 @@ class Images(ImageData):
 
     def class_names(self) -> tuple[str, ...]:
         if self.label is not None:
-            features = records.check(self.name, self.split, self.data_dir)
+            features = self.record_split.check()
             return self.label.class_names(features)
-        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+        return tuple(self.record_split.check()[self.label_feature].names)
 
     def open(self) -> Source:
         self.check()
@@ -92,15 +95,15 @@ class ImageSource:
     def __init__(self, images: Images):
         self._images = images
         self._feature = images.label_feature if images.label is None else images.label.feature
-        where = images.name, images.split, images.data_dir
-        features = records.check(*where)
+        where = images.record_split
+        features = where.check()
         self._classes = images._classes(features)
         self._label_of = int if images.label is None else images.label.function(features)
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
         self.fingerprint = self._records.fingerprint
         if images.subset is not None:
-            labels = records.Records(*where, [self._feature])
+            labels = where.open([self._feature])
             self._numbers = images.subset.choose(
                 lambda number: self._label(number, labels[number]), len(labels), self._classes
             )

@@ -3,18 +3,18 @@
 import contextlib
 import copy
 
-from txjax.data.dataset import Dataset, TFDSDataset, described_fields
+from txjax.data.dataset import Dataset, RecordDataset, described_fields
 from txjax.tree import walk
 from txjax.types import UserError
 
 
-def sets(data: Dataset) -> dict[str, TFDSDataset]:
-    """The TFDS data sets of a data set, by path: itself, or the parts of a mixture."""
-    return {path: node for path, node in walk(data, "data") if isinstance(node, TFDSDataset)}
+def sets(data: Dataset) -> dict[str, RecordDataset]:
+    """The data sets of records in a data set, by path: itself, or the parts of a mixture."""
+    return {path: node for path, node in walk(data, "data") if isinstance(node, RecordDataset)}
 
 
 def follow_training_data(data: Dataset, train: Dataset) -> Dataset:
-    """A copy in which every TFDS data set without a name has the training data's name and `data_dir`.
+    """A copy in which every data set without a name and a source has the training data's, and its `data_dir`.
 
     In a mixture the name comes from the training mixture's part of the same name. A set with the same name as the
     training data's also has its `data_dir`, if it has none of its own.
@@ -27,16 +27,17 @@ def follow_training_data(data: Dataset, train: Dataset) -> Dataset:
     """
     data = copy.deepcopy(data)
     known = sets(train)
-    names = {(node.name, node.data_dir) for node in known.values()}
+    names = {(node.name, node.data_dir, repr(node.source)) for node in known.values()}
     for path, node in sets(data).items():
         like = known.get(path) or (next(iter(known.values())) if len(names) == 1 else None)
-        if node.name is None and like is None:
-            names_of_sets = ", ".join(sorted(str(name) for name, _ in names)) or f"a {type(train).__name__}"
+        if node.name is None and node.source is None and like is None:
+            names_of_sets = ", ".join(sorted(str(name) for name, *_ in names)) or f"a {type(train).__name__}"
             hint = f"the default needs training data of one TFDS data set; these are {names_of_sets}"
             raise UserError(f"{path}.name", "the name of a TFDS data set", None, hint=hint)
-        if like is not None and node.name in (None, like.name):
+        if like is not None and node.source is None and node.name in (None, like.name):
             node.name = like.name
             node.data_dir = node.data_dir or like.data_dir
+            node.source = copy.deepcopy(like.source)
         for field in described_fields(node):
             if like is not None and getattr(node, field) is None and _shares_field(node, like, field):
                 setattr(node, field, copy.deepcopy(getattr(like, field)))
@@ -57,7 +58,7 @@ def fill_default_fields(data: Dataset) -> Dataset:
     return data
 
 
-def _shares_field(data: TFDSDataset, train: TFDSDataset, name: str) -> bool:
+def _shares_field(data: RecordDataset, train: RecordDataset, name: str) -> bool:
     """Whether a field means the same in two data sets: both classes have it from the same one, or it is a tokenizer."""
     fields, of_train = (type(node).__dataclass_fields__ for node in (data, train))
     return name in of_train and (name == "tokenizer" or fields[name] is of_train[name])
@@ -66,7 +67,8 @@ def _shares_field(data: TFDSDataset, train: TFDSDataset, name: str) -> bool:
 def names_and_splits(data: Dataset) -> tuple[str, str]:
     """The names and the splits of a data set, for display."""
     parts = sets(data).values()
-    names, splits = (dict.fromkeys(str(getattr(part, field)) for part in parts) for field in ("name", "split"))
+    names = dict.fromkeys(str(part.name if part.source is None else part.source) for part in parts)
+    splits = dict.fromkeys(part.split for part in parts)
     return " + ".join(names) or type(data).__name__, " + ".join(splits) or "-"
 
 

@@ -24,7 +24,7 @@ from txjax.data.multimodal.conversation_encoder import ConversationEncoder, Toke
 from txjax.data.multimodal.conversation_templates import MARKER, Mark, Turn, UnusableConversation
 from txjax.data.multimodal.conversation_turns import ReadTurns, Turns
 from txjax.data.multimodal.record_images import RecordImages, image_name
-from txjax.data.tfds.records import Records
+from txjax.data.sources.record_source import Records
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 BATCH = 128  # records encoded at a time, which bounds the memory

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Int32
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD
 from txjax.data.images.image_files import UnreadableImage
 from txjax.data.images.image_records import Normaliser, check_normalisation, describe_place
@@ -20,7 +20,6 @@ from txjax.data.multimodal.conversation_templates import MARKER, ConversationTem
 from txjax.data.multimodal.conversation_tokens import StoredConversations, open_conversations
 from txjax.data.multimodal.conversation_turns import StoredTurns, Turns
 from txjax.data.multimodal.record_images import ImageStack, RecordImages
-from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError, config_field, require, spec
 
@@ -30,7 +29,7 @@ def _bytes() -> Bytes:
 
 
 @dataclasses.dataclass
-class Conversations(TFDSDataset):
+class Conversations(RecordDataset):
     """Turns of questions and answers with images, as LLaVA learns them (Liu et al. 2023a, section 4.2).
 
     An example: tokens int32 [L], the conversation, in which each image has `image_tokens` tokens; targets int32 [L],
@@ -104,7 +103,7 @@ class Conversations(TFDSDataset):
         self.tokenizer.check()
         self.tokenizer.special(self.marker)
         self.template.end_token(self.tokenizer)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         self.turns.features(features)
         self.images(features).check()
         if self.image_feature:
@@ -127,19 +126,19 @@ class ConversationSource(Bucketed):
 
     def __init__(self, data: Conversations):
         self._data = data
-        where = data.name, data.split, data.data_dir
-        features = records.check(*where)
+        where = data.record_split
+        features = where.check()
         images = data.images(features)
         names = {*data.turns.features(features), *images.names()}
-        self._records = records.Records(*where, sorted(names), images.encoded())
-        self._files = records.Records(*where, ["file"]) if "file" in features else None
+        self._records = where.open(sorted(names), images.encoded())
+        self._files = where.open(["file"]) if "file" in features else None
         self._stored = StoredConversations(self._records, data.turns.function(features), images)
         self._tokens = open_conversations(self._stored, data.split, data.turns, data.encoder())
         self._image_token = data.encoder().image_token
         self._stack = ImageStack(
             data.most_images, data.shape, data.transforms, Normaliser(data.mean, data.std, *data.shape[1:])
         )
-        title = f"{data.name} {data.split}"
+        title = where.title
         self._usable = UsableRecords(title, data.unusable, data.too_long, self.place, "conversations", "tokens")
         self._sizes = self._count_tokens()
         self._kept = self._choose_records()
@@ -217,7 +216,7 @@ class ConversationSource(Bucketed):
         answered = self._usable.without_unusable(kept, without_answer)
         if not len(answered):
             expected = f"at least one conversation with place for its answer in {limits}"
-            raise UserError("data", expected, f"none in {data.name} {data.split}")
+            raise UserError("data", expected, f"none in {data.record_split.title}")
         return answered
 
     def _has_answer(self, number: int) -> bool:

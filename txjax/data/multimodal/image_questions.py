@@ -14,7 +14,6 @@ from txjax.data.loading.usable_records import UsableRecords
 from txjax.data.multimodal.question_tokens import open_questions
 from txjax.data.multimodal.questions import MakeQuestion, Questions, TemplateQuestions
 from txjax.data.text.framed_rows import FramedRows
-from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError, config_field, spec
 
@@ -102,12 +101,12 @@ class QuestionSource:
 
     def __init__(self, data: ImageQuestions):
         self._data = data
-        where = data.name, data.split, data.data_dir
+        where = data.record_split
         names, make = data.read_questions()
-        texts = records.Records(*where, names)
+        texts = where.open(names)
         self._questions = open_questions(texts, data.split, data.questions, make, data.tokenizer)
         image_records = ImageRecords(where, data.image_feature, [], data.corrupt)
-        title = f"{data.name} {data.split}"
+        title = where.title
         usable = UsableRecords(title, data.unusable, data.too_long, image_records.place, "questions", "tokens")
         number_of = {answer: number for number, answer in enumerate(data.answers)}
         self._labels = np.array([number_of.get(answer, -1) for answer in self._questions.answers], np.int32)

@@ -17,7 +17,7 @@ from jaxtyping import Int32, Int64
 
 from txjax.data.loading import disk_cache
 from txjax.data.multimodal.questions import MakeQuestion, Questions
-from txjax.data.tfds.records import Records
+from txjax.data.sources.record_source import Records
 from txjax.data.tokenizers.tokenizer import Tokenizer
 
 LAYOUT = 1  # version of the files; caches of other versions are not used

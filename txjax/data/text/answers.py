@@ -11,6 +11,7 @@ import numpy as np
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.loading import disk_cache
 from txjax.data.loading.buckets import Lengths
+from txjax.data.sources.record_source import Records
 from txjax.data.text.sentences import Sentences, SentenceSource
 from txjax.data.text.token_cache import BATCH
 from txjax.data.tfds import records
@@ -56,7 +57,7 @@ class Answers(Sentences):
         super().check()
         if len(self.features) != 2:
             raise UserError("data.features", "the features of the question and of the context", self.features)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         answers = records.check_feature("data.answer_feature", self.answer_feature, features, ("Sequence",)).feature
         if missing := {"text", "answer_start"} - set(getattr(answers, "keys", dict)()):
             raise UserError("data.answer_feature", "a sequence of text and answer_start", f"no {min(missing)}")
@@ -137,9 +138,9 @@ class AnswerSource(SentenceSource):
         return record, start
 
     @functools.cached_property
-    def _records(self) -> records.Records:
+    def _records(self) -> Records:
         text = self._answers
-        return records.Records(text.name, text.split, text.data_dir, [text.features[1], text.answer_feature])
+        return text.record_split.open([text.features[1], text.answer_feature])
 
     def question(self, record: int) -> "Question":
         """A record's context with the characters of its tokens, and its answers."""
@@ -174,7 +175,7 @@ def open_ends(text: Answers) -> np.ndarray:
       UserError: an answer that is not in its context; names the record.
     """
     context = text.features[1]
-    source = records.Records(text.name, text.split, text.data_dir, [context, text.answer_feature])
+    source = text.record_split.open([context, text.answer_feature])
     made_from = {
         "data": source.name,
         "split": text.split,

@@ -6,7 +6,7 @@ import hashlib
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.text.sentences import LabelledText, open_labels, truncate_sentences
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
@@ -22,7 +22,7 @@ def _bytes() -> Bytes:
 
 
 @dataclasses.dataclass
-class Choices(TFDSDataset):
+class Choices(RecordDataset):
     """A context and a choice, as a pair of `Sentences`, for each choice of a record; one is right, as in SWAG or COPA.
 
     (Devlin et al. 2019, 4.4.) A row longer than `length` loses its last tokens, as in `Sentences`.
@@ -53,13 +53,16 @@ class Choices(TFDSDataset):
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
 
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,)
+
     def check(self) -> None:
         if len(self.choices) < 2:
             raise UserError("data.choices", "at least two format strings", self.choices)
         self.tokenizer.check()
         if self.length < (least := self.tokenizer.frame(2).size + 2):
             raise UserError("data.length", f"at least {least}, for the markers and a token of each text", self.length)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != len(self.choices):
             raise UserError("data.choices", f"one for each of the {label.num_classes} labels", len(self.choices))
@@ -67,7 +70,7 @@ class Choices(TFDSDataset):
 
     def templates(self) -> tuple[Template, ...]:
         """The texts of the context and of each choice. Raises UserError if the set has no such features."""
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         named = {"context": self.context} | {f"choices[{i}]": text for i, text in enumerate(self.choices)}
         return tuple(Template(text, features, f"data.{field}") for field, text in named.items())
 
@@ -82,12 +85,13 @@ class ChoiceSource:
     def __init__(self, text: Choices):
         self._text = text
         self._context, *self._choices = (
-            open_tokens(text.name, text.split, text.data_dir, template, text.tokenizer) for template in text.templates()
+            open_tokens(text.record_split, template, text.tokenizer) for template in text.templates()
         )
         labelled = LabelledText(
             text.name,
             text.split,
             text.data_dir,
+            source=text.source,
             label_feature=text.label_feature,
             classes=len(text.choices),
             unlabelled=text.unlabelled,

@@ -7,10 +7,9 @@ import logging
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
-from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer, special_or_none
 from txjax.types import UserError, config_field, spec
 
@@ -22,7 +21,7 @@ def _bytes() -> Bytes:
 
 
 @dataclasses.dataclass
-class Completions(TFDSDataset):
+class Completions(RecordDataset):
     """The prompt of each record and the answer that continues it; the targets of the prompt have no weight.
 
     An example: tokens int32 [L], prompt and answer; targets int32 [L], the next tokens, at last the end token; segments
@@ -73,7 +72,7 @@ class Completions(TFDSDataset):
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the prompt and of the answer. Raises UserError if the set has no such features."""
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         return Template(self.prompt, features, "data.prompt"), Template(self.answer, features, "data.answer")
 
     def open(self) -> Source:
@@ -89,7 +88,7 @@ class CompletionSource:
         self._end = data.ends()[0]
         start = data.tokenizer.opening()
         self._prompts, self._answers = (
-            open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer, before)
+            open_tokens(data.record_split, template, data.tokenizer, before)
             for template, before in zip(data.templates(), (start, ()), strict=True)
         )
         self._kept = _kept_records(data, *(np.diff(tokens.documents) for tokens in (self._prompts, self._answers)))
@@ -123,7 +122,7 @@ def _kept_records(data: Completions, prompts: np.ndarray, answers: np.ndarray) -
     empty = (prompts == 0) | (answers == 0)
     sizes = prompts + answers
     long = ~empty & (sizes > data.length)
-    where = f"{data.name} {data.split}"
+    where = data.record_split.title
     if long.any() and data.too_long == "refuse":
         expected = f"at least {sizes[~empty].max()}, the longest prompt with its answer in {where}"
         raise UserError("data.length", expected, data.length, hint='or leave longer ones out by too_long = "drop"')

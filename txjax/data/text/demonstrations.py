@@ -8,7 +8,6 @@ import numpy as np
 from txjax.data.loading.rng import hash32
 from txjax.data.text.sentences import LabelledText, open_labels
 from txjax.data.text.templates import Template
-from txjax.data.tfds.records import Records
 from txjax.types import UserError
 
 _ANSWER = "\0"  # stands for the answer while a text is written
@@ -33,7 +32,7 @@ class WrittenRecords:
         self._answers = answers
         self._label = source.label_feature
         self.gap = gap_before(template, self._label)
-        self._records = Records(source.name, source.split, source.data_dir, template.names)
+        self._records = source.record_split.open(template.names)
         self.labels = open_labels(source).astype(np.int64)
         self._labelled = np.flatnonzero(self.labels >= 0)
 

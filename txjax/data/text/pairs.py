@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_sorted
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
-from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError, config_field, spec
 
@@ -25,7 +24,7 @@ def _bytes() -> Bytes:
 
 
 @dataclasses.dataclass
-class Pairs(TFDSDataset):
+class Pairs(RecordDataset):
     """A source text and a target text of each record, such as a sentence and its translation.
 
     An example: source_tokens int32 [S], the source and the end token; tokens int32 [L], the start token and the target;
@@ -35,8 +34,9 @@ class Pairs(TFDSDataset):
     A pair with an empty text, one whose features are all empty, is left out; their number is logged.
 
     Attributes:
-      source, target: format strings over the set's features: texts, classes by their names, numbers. A task of T5 is
-        `source="stsb sentence1: {sentence1} sentence2: {sentence2}", target="{label:.1f}"`.
+      source_text, target_text: format strings over the set's features: texts, classes by their names, numbers. A task
+        of T5 is
+        `source_text="stsb sentence1: {sentence1} sentence2: {sentence2}", target_text="{label:.1f}"`.
       source_length: positions S of the source.
       length: positions L of the target.
       tokenizer: of the target, and of the source if that has none; it must have the start and the end token.
@@ -52,8 +52,8 @@ class Pairs(TFDSDataset):
         long pairs alone.
     """
 
-    source: str = describing_field("{source}")
-    target: str = describing_field("{target}")
+    source_text: str = describing_field("{source}")
+    target_text: str = describing_field("{target}")
     source_length: int = describing_field(128, at_least=2)
     length: int = describing_field(128, at_least=2)
     tokenizer: Tokenizer = describing_field(factory=_bytes)
@@ -101,8 +101,10 @@ class Pairs(TFDSDataset):
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the source and of the target. Raises UserError if the set has no such features."""
-        features = records.check(self.name, self.split, self.data_dir)
-        return Template(self.source, features, "data.source"), Template(self.target, features, "data.target")
+        features = self.record_split.check()
+        return Template(self.source_text, features, "data.source_text"), Template(
+            self.target_text, features, "data.target_text"
+        )
 
     def open(self) -> Source:
         self.check()
@@ -118,7 +120,7 @@ class PairSource(Bucketed):
         opened = []
         for template, tokenizer, side in zip(self._templates, pairs.tokenizers(), pairs.sides(), strict=True):
             with _name_side(side):
-                opened.append(open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer))
+                opened.append(open_tokens(pairs.record_split, template, tokenizer))
         self._source, self._target = opened
         of_source = {"source_tokens", "source_segments"}
         of_target = {"tokens", "targets", "segments", "weights"}
@@ -145,7 +147,7 @@ class PairSource(Bucketed):
         """The whole source and target texts of some pairs."""
         pairs = self._pairs
         names = {name for template in self._templates for name in template.names}
-        read = records.Records(pairs.name, pairs.split, pairs.data_dir, sorted(names))
+        read = pairs.record_split.open(sorted(names))
         selected = (read[int(self._kept[index])] for index in indices)
         source, target = self._templates
         return [(source(record), target(record)) for record in selected]
@@ -180,7 +182,7 @@ def _kept_pairs(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) ->
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
     empty = np.logical_or(*(side_sizes == 1 for side_sizes in sizes))
     long = ~empty & np.logical_or(*(side_sizes > size for side_sizes, size in zip(sizes, most, strict=True)))
-    place = f"{pairs.name} {pairs.split}"
+    place = pairs.record_split.title
     limits = f"source_length, length = {most}"
     if empty.any():
         log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))

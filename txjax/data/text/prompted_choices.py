@@ -10,7 +10,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.text.demonstrations import WrittenRecords, gap_before
 from txjax.data.text.prompt_rows import PromptEncoder, Row
@@ -24,7 +24,7 @@ _ROWS = ("choice_tokens", "choice_segments", "choice_types")
 
 
 @dataclasses.dataclass
-class PromptedChoices(TFDSDataset):
+class PromptedChoices(RecordDataset):
     """A labelled text as a prompt, continued by the name of each class (Brown et al. 2020, 2.4).
 
     The prompt is the template up to its last feature, the label; the whitespace before that belongs to the answer.
@@ -71,17 +71,22 @@ class PromptedChoices(TFDSDataset):
         return self.tokenizer.vocab()
 
     def class_names(self) -> tuple[str, ...]:
-        return self.answers or tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+        return self.answers or tuple(self.record_split.check()[self.label_feature].names)
+
+    def class_features(self) -> tuple[str, ...]:
+        return (self.label_feature,)
 
     def check(self) -> None:
         check_buckets(self.buckets, self.prompt_length(), sort_batches=1)
         self.tokenizer.check()
         if self.start is not None:
             self.tokenizer.special(self.start)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != self.classes:
-            raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
+            raise UserError(
+                "data.classes", f"the {label.num_classes} classes of {self.record_split.label}", self.classes
+            )
         if self.answers and len(self.answers) != self.classes:
             raise UserError("data.answers", f"one for each of the {self.classes} classes", self.answers)
         self.form()
@@ -89,13 +94,13 @@ class PromptedChoices(TFDSDataset):
     def check_demonstrations(self) -> None:
         """Raises UserError if the split of the demonstrations is missing."""
         try:
-            records.check(self.name, self.demonstrations, self.data_dir)
+            dataclasses.replace(self.record_split, split=self.demonstrations).check()
         except UserError as error:
             raise error.with_path("data.demonstrations", "data.split") from None
 
     def form(self) -> Template:
         """The template. Raises UserError if it doesn't suit the set, or doesn't end with the label."""
-        form = Template(self.template, records.check(self.name, self.split, self.data_dir), "data.template")
+        form = Template(self.template, self.record_split.check(), "data.template")
         fields = [name for _, name, _, _ in string.Formatter().parse(self.template) if name is not None]
         if len(fields) < 2 or self.label_feature in fields[:-1] or fields[-1] != self.label_feature:
             expected = f"other features, then {{{self.label_feature}}}, which is the answer"
@@ -120,7 +125,7 @@ class PromptedChoices(TFDSDataset):
         queries = self._written_records(self.split)
         if not (queries.labels >= 0).any():
             raise UserError("data.split", "a split with labelled records", self.split)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         texts = [name for name in self.form().names if type(features[name]).__name__ == "Text"]
         blanks = None if blank is None else dict.fromkeys(texts, blank)
         blocks = [[queries.prompt(number, blanks)] for number in range(len(queries))]
@@ -131,11 +136,11 @@ class PromptedChoices(TFDSDataset):
                 [*(shown(i) for i in others.draw(shots, seed, queries, number)), *prompt]
                 for number, prompt in enumerate(blocks)
             ]
-        return self.source(blocks, queries.labels)
+        return self.prompt_source(blocks, queries.labels)
 
     def premise(self, text: str) -> "PromptSource":
         """One example: a text in place of the prompt."""
-        return self.source([[text.strip()]], np.zeros(1, np.int64))
+        return self.prompt_source([[text.strip()]], np.zeros(1, np.int64))
 
     def cue(self) -> str:
         """The last line of the template's words before the label, such as "Sentiment:"; may be empty."""
@@ -153,12 +158,19 @@ class PromptedChoices(TFDSDataset):
             too_long=self.too_long,
         )
 
-    def source(self, prompts: Sequence[Sequence[str]], labels: np.ndarray) -> "PromptSource":
+    def prompt_source(self, prompts: Sequence[Sequence[str]], labels: np.ndarray) -> "PromptSource":
         """The examples of some prompts, by their blocks, and of the classes that are right."""
         return PromptSource(self, prompts, labels)
 
     def _written_records(self, split: str) -> WrittenRecords:
-        labelled = LabelledText(self.name, split, self.data_dir, label_feature=self.label_feature, classes=self.classes)
+        labelled = LabelledText(
+            self.name,
+            split,
+            self.data_dir,
+            source=self.source,
+            label_feature=self.label_feature,
+            classes=self.classes,
+        )
         return WrittenRecords(labelled, self.form(), self.class_names())
 
 
@@ -180,7 +192,7 @@ class PromptSource(Bucketed):
         self._data = data
         self._labels = labels.astype(np.int32)
         encoder = data.encoder()
-        rows = encoder.fitting(prompts, f"{data.name} {data.split}")
+        rows = encoder.fitting(prompts, data.record_split.title)
         self._tokens = np.concatenate([row.ids for row in rows])
         self._answers = np.array([row.answer for row in rows])
         self._ends = np.cumsum([len(row.ids) for row in rows])

@@ -57,7 +57,7 @@ class PromptedPairs(PromptedChoices):
         between = (self.tokenizer.special(self.end), *parts["start"])
         return SourceEncoder(**parts | {"start": ()}, between=between, answer_length=self.length)
 
-    def source(self, prompts: Sequence[Sequence[str]], labels: np.ndarray) -> "PairedPromptSource":
+    def prompt_source(self, prompts: Sequence[Sequence[str]], labels: np.ndarray) -> "PairedPromptSource":
         return PairedPromptSource(self, prompts, labels)
 
 

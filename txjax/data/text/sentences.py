@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.loading import disk_cache
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.text.token_cache import BATCH, Tokens, open_tokens
@@ -24,7 +24,7 @@ def _bytes() -> Bytes:
 
 
 @dataclasses.dataclass
-class Sentences(TFDSDataset):
+class Sentences(RecordDataset):
     """A sentence or a pair of each record, with the tokens that the tokenizer puts around it.
 
     Of most tokenizers these are BERT's, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` (Devlin et al. 2019, 3). A
@@ -70,7 +70,7 @@ class Sentences(TFDSDataset):
             expected = f"at least {self.markers() + len(self.features)}, for the markers and a token of each sentence"
             raise UserError("data.length", expected, self.length)
         check_buckets(self.buckets, self.length, self.sort_batches)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         for feature in self.features:
             records.check_feature("data.features", feature, features, self.feature_kinds)
 
@@ -110,13 +110,18 @@ class LabelledText(Sentences):
         target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
         return super().spec() | target | {"weights": spec((), "float32")}
 
+    def class_features(self) -> tuple[str, ...]:
+        return () if self.classes is None else (self.label_feature,)
+
     def check(self) -> None:
         super().check()
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         kinds = ("Tensor", "Scalar") if self.classes is None else ("ClassLabel",)
         label = records.check_feature("data.label_feature", self.label_feature, features, kinds)
         if self.classes is not None and label.num_classes != self.classes:
-            raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
+            raise UserError(
+                "data.classes", f"the {label.num_classes} classes of {self.record_split.label}", self.classes
+            )
         if self.classes is None and self.subset is not None:
             raise UserError("data.subset", "None if the label is a number", self.subset)
         if self.classes is None and label.shape != ():
@@ -125,7 +130,7 @@ class LabelledText(Sentences):
     def class_names(self) -> tuple[str, ...] | None:
         if self.classes is None:
             return None
-        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+        return tuple(self.record_split.check()[self.label_feature].names)
 
     def open(self) -> Source:
         self.check()
@@ -138,9 +143,7 @@ class SentenceSource(Bucketed):
     def __init__(self, text: Sentences, tokens: list[Tokens] | None = None):
         """`tokens`: of each feature. If None, those of the features' texts."""
         self._text = text
-        self._tokens = tokens or [
-            open_tokens(text.name, text.split, text.data_dir, feature, text.tokenizer) for feature in text.features
-        ]
+        self._tokens = tokens or [open_tokens(text.record_split, feature, text.tokenizer) for feature in text.features]
         self.fingerprint = _hash([*(tokens.fingerprint for tokens in self._tokens), repr(text.frame())])
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
         cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}
@@ -204,7 +207,7 @@ def open_labels(text: LabelledText) -> np.ndarray:
     Raises:
       UserError: a label is not a class of the set (or a finite number) and not `unlabelled`; names the record.
     """
-    source = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
+    source = text.record_split.open([text.label_feature])
     made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
 
     def build(folder: Path) -> None:

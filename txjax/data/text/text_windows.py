@@ -6,7 +6,7 @@ import itertools
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source, TFDSDataset, describing_field
+from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.loading.rng import hash32
 from txjax.data.text.token_cache import Tokens, open_tokens
 from txjax.data.tfds import records
@@ -15,7 +15,7 @@ from txjax.types import UserError, config_field, spec
 
 
 @dataclasses.dataclass
-class Text(TFDSDataset):
+class Text(RecordDataset):
     """Text of one feature as examples of one length.
 
     Attributes:
@@ -37,7 +37,7 @@ class Text(TFDSDataset):
     def check(self) -> None:
         self.tokenizer.check()
         self.marks()
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         records.check_feature("data.feature", self.feature, features, ("Text",))
 
     def marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -46,7 +46,7 @@ class Text(TFDSDataset):
 
     def tokens(self) -> Tokens:
         """The tokens of the split, from their cache."""
-        return open_tokens(self.name, self.split, self.data_dir, self.feature, self.tokenizer, *self.marks())
+        return open_tokens(self.record_split, self.feature, self.tokenizer, *self.marks())
 
 
 @dataclasses.dataclass

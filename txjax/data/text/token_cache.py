@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from txjax.data.loading import disk_cache
+from txjax.data.sources.record_source import Records, RecordSplit
 from txjax.data.text.templates import RecordText
-from txjax.data.tfds.records import Records
 from txjax.data.tokenizers.tokenizer import Text, Tokenizer
 from txjax.types import UserError
 
@@ -67,9 +67,7 @@ class Tokens:
 
 
 def open_tokens(
-    name: str | None,
-    split: str,
-    data_dir: str | None,
+    split: RecordSplit,
     feature: str | RecordText,
     tokenizer: Tokenizer,
     start: tuple[int, ...] = (),
@@ -78,6 +76,7 @@ def open_tokens(
     """The tokens of a data set's text, from the cache; builds it if it is missing or damaged.
 
     Args:
+      split: the records.
       feature: the text feature, or what makes a text of several features, such as a `Template`.
       start, end: special tokens before and after each document that has text.
 
@@ -86,11 +85,11 @@ def open_tokens(
     """
     text: TextOf = operator.itemgetter(feature) if isinstance(feature, str) else feature
     written, names = (feature, (feature,)) if isinstance(feature, str) else (feature.feature, feature.names)
-    records = Records(name, split, data_dir, names)
+    records = split.open(names)
     made_from = {
         "layout": LAYOUT,
         "data": records.name,
-        "split": split,
+        "split": split.split,
         "feature": written,
         "records": records.fingerprint,
         "tokenizer": tokenizer.fingerprint(),
@@ -99,7 +98,7 @@ def open_tokens(
         made_from["around"] = [start, end]
     encode = functools.partial(_encode, tokenizer, start, end)
     return disk_cache.get_or_build(
-        "tokens", made_from, lambda folder: _build(folder, records, split, text, tokenizer.vocab(), encode), _load
+        "tokens", made_from, lambda folder: _build(folder, records, split.split, text, tokenizer.vocab(), encode), _load
     )
 
 

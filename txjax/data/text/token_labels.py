@@ -52,7 +52,7 @@ class TokenLabels(Sentences):
         self.tokenizer.offsets("")
         if len(self.features) != 1:
             raise UserError("data.features", "one feature of words", self.features)
-        features = records.check(self.name, self.split, self.data_dir)
+        features = self.record_split.check()
         for field, name, kind in (
             ("features", self.features[0], "Text"),
             ("label_feature", self.label_feature, "ClassLabel"),
@@ -61,16 +61,18 @@ class TokenLabels(Sentences):
             if type(inner).__name__ != kind:
                 raise UserError(f"data.{field}", f"a sequence of {kind}", f"{name}, of {type(inner).__name__}")
             if kind == "ClassLabel" and self.classes not in (None, inner.num_classes):
-                raise UserError("data.classes", f"the {inner.num_classes} classes of {self.name}", self.classes)
+                raise UserError(
+                    "data.classes", f"the {inner.num_classes} classes of {self.record_split.label}", self.classes
+                )
 
     def fill_from_set(self) -> None:
         if self.classes is None:
-            features = records.features(self.name, self.data_dir)
+            features = self.record_split.features()
             labels = records.check_feature("data.label_feature", self.label_feature, features, self.feature_kinds)
             self.classes = int(labels.feature.num_classes)
 
     def class_names(self) -> tuple[str, ...]:
-        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].feature.names)
+        return tuple(self.record_split.check()[self.label_feature].feature.names)
 
     def open(self) -> Source:
         self.check()
@@ -108,7 +110,7 @@ def open_words(text: TokenLabels) -> Words:
     Raises:
       UserError: a record with another number of classes than words, or a class outside of the set's; names it.
     """
-    source = records.Records(text.name, text.split, text.data_dir, [text.features[0], text.label_feature])
+    source = text.record_split.open([text.features[0], text.label_feature])
     made_from = {
         "data": source.name,
         "split": text.split,

@@ -7,24 +7,19 @@ from typing import Any
 import numpy as np
 
 from txjax.data.loading import disk_cache
-from txjax.data.tfds import records
+from txjax.data.sources.record_source import RecordSplit
 
 BATCH = 128  # records read at a time
-Where = tuple[str | None, str, str | None]  # the name, the split and the folder of a set
 
 
-def read_values(where: Where, feature: str) -> list[Any]:
-    """The values of a feature that is a text, a class, a number or a sequence of these but texts, by record.
-
-    Args:
-      where: the set's name, its split and its folder.
-    """
-    source = records.Records(*where, [feature])
-    made_from = {"data": source.name, "split": where[1], "feature": feature, "records": source.fingerprint}
+def read_values(split: RecordSplit, feature: str) -> list[Any]:
+    """The values of a feature that is a text, a class, a number or a sequence of these but texts, by record."""
+    source = split.open([feature])
+    made_from = {"data": source.name, "split": split.split, "feature": feature, "records": source.fingerprint}
 
     def build(folder: Path) -> None:
         values: list[Any] = []
-        with disk_cache.progress(f"{feature} of {source.name} {where[1]}", len(source)) as advance:
+        with disk_cache.progress(f"{feature} of {source.name} {split.split}", len(source)) as advance:
             for start in range(0, len(source), BATCH):
                 read = [record[feature] for record in source.read(start, min(start + BATCH, len(source)))]
                 values += map(_plain, read)

@@ -70,7 +70,10 @@ def find(name: str, data_dir: str | None) -> Any:
     """
     if not NAME.fullmatch(name):
         expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
-        raise UserError("data.name", expected, name, hint=NO_NAMESPACES)
+        is_path = name.startswith((".", "/", "~")) or "*" in name or Path(name).suffix or os.path.exists(name)
+        raise UserError(
+            "data.name", expected, name, hint=f"data.source={name} reads files" if is_path else NO_NAMESPACES
+        )
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it

@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Int
 
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.data.tfds.feature_values import Where, read_values, value_names
+from txjax.data.tfds.feature_values import read_values, value_names
 from txjax.types import UserError, join_names, near_misses
 
 KINDS = ("ClassLabel", "Text", "Scalar", "Tensor")
@@ -30,24 +31,24 @@ class Only:
         if not self.values:
             raise UserError("data.select.values", f"at least one value of {self.feature}", self.values)
 
-    def choose(self, where: Where) -> Int[np.ndarray, "N"]:
+    def choose(self, split: RecordSplit) -> Int[np.ndarray, "N"]:
         """The numbers of the chosen records, ascending.
 
         Args:
-          where: the set's name, its split and its folder.
+          split: where the records are.
 
         Raises:
           UserError: no record of the split has one of the values, or none is left.
         """
-        features = records.features(where[0], where[2])
-        names = value_names(read_values(where, self.feature), features[self.feature])
+        features = split.features()
+        names = value_names(read_values(split, self.feature), features[self.feature])
         for value in self.values:
             if value not in (known := sorted(set(names))):
-                expected = f"values of {self.feature} in {where[0]} {where[1]} ({join_names(known, 20)})"
+                expected = f"values of {self.feature} in {split.title} ({join_names(known, 20)})"
                 raise UserError("data.select.values", expected, value, near_misses(value, known))
         chosen = np.flatnonzero(self.keep(np.isin(names, self.values)))
         if not len(chosen):
-            expected = f"a choice that leaves records of {where[0]} {where[1]}"
+            expected = f"a choice that leaves records of {split.title}"
             raise UserError("data.select.values", expected, self.values)
         return chosen
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from txjax import tree
 from txjax.data.loading import disk_cache
-from txjax.data.tfds import records
+from txjax.data.sources.record_source import Records
 from txjax.data.tfds.text_sequences import TextSequence, text_sequences
 from txjax.data.tokenizers.library_tokenizer import Library
 from txjax.data.tokenizers.tokenizer import as_string
@@ -35,10 +35,9 @@ def open_trained(settings: "Trained") -> Library:
       UserError: settings, a data set or texts that no such tokenizer can be trained on.
     """
     settings.check()
-    where = settings.name, settings.split, settings.data_dir
-    sequences = text_sequences(records.check(*where))
+    sequences = text_sequences(settings.record_split.check())
     names = [sequences[name].feature if name in sequences else name for name in settings.features]
-    source = records.Records(*where, names)
+    source = settings.record_split.open(names)
     made_from = {
         "layout": LAYOUT,
         "data": source.name,
@@ -57,7 +56,7 @@ def open_trained(settings: "Trained") -> Library:
     return Library(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
 
 
-def _train(folder: Path, settings: "Trained", source: records.Records, sequences: dict[str, TextSequence]) -> None:
+def _train(folder: Path, settings: "Trained", source: Records, sequences: dict[str, TextSequence]) -> None:
     long: set[int] = set()
 
     def text_of(record: dict[str, Any], name: str) -> str:

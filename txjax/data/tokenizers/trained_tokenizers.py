@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from txjax.data.loading import disk_cache
+from txjax.data.sources.record_source import RecordSource, RecordSplit
+from txjax.data.sources.source_of import source_field, source_of
 from txjax.data.tfds import records
 from txjax.data.tfds.text_sequences import text_sequences
 from txjax.data.tokenizers.library_tokenizer import Library, LibraryTokenizer
@@ -175,8 +177,8 @@ class Trained(LibraryTokenizer):
     Attributes:
       algorithm: BPE, WordPiece or Unigram.
       size: the number of ids, including the specials.
-      name, split, data_dir: the data set that it is trained on. They have no default from the data that it tokenizes,
-        so that an evaluation doesn't train another tokenizer.
+      name, split, data_dir, source: the data set that it is trained on. They have no default from the data that it
+        tokenizes, so that an evaluation doesn't train another tokenizer.
       features: the features of that set, texts or sequences of words or texts, such as `captions/text`.
       specials: names of the tokens with the ids 0, 1, ...; encoding never gives them.
     """
@@ -186,8 +188,14 @@ class Trained(LibraryTokenizer):
     name: str | None = None
     split: str = "train"
     data_dir: str | None = None
+    source: RecordSource | str | None = source_field()
     features: tuple[str, ...] = ("text",)
     specials: tuple[str, ...] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+    @property
+    def record_split(self) -> RecordSplit:
+        """The split of the source that it is trained on."""
+        return RecordSplit(source_of(self), self.split)
 
     def check(self) -> None:
         unknown = self.algorithm.unknown
@@ -199,7 +207,7 @@ class Trained(LibraryTokenizer):
         if self.size < least:
             raise UserError("data.tokenizer.size", f"at least {least}, for the alphabet and the specials", self.size)
         try:
-            features = records.check(self.name, self.split, self.data_dir)
+            features = self.record_split.check()
             texts = {name: feature for name, feature in features.items() if type(feature).__name__ == "Text"}
             sequences = {name: features[texts.feature] for name, texts in text_sequences(features).items()}
             for feature in self.features:
@@ -227,7 +235,7 @@ class Trained(LibraryTokenizer):
             (
                 dataclasses.replace(self, parse_specials=False),
                 disk_cache.cache_dir(),
-                records.folder(records.require_name(self.name), self.data_dir),
+                None if self.name is None else records.folder(self.name, self.data_dir),
             )
         )
         if key not in _opened:

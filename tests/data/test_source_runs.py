@@ -1,0 +1,65 @@
+"""Runs on files of every kind are killed and resume exactly; an index whose builder is killed is built again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from txjax.__main__ import main
+from txjax.data import ImageFolder, JSONLines
+
+from helpers import runs
+from helpers.file_kinds import kinds, rows, source_of
+
+pytestmark = pytest.mark.claim("Data", "runs on files of every kind are killed at random and resume exactly")
+
+ROOT = Path(__file__).parents[2]
+TEXT = ("--config.model.width=8", "--config.model.depth=1", "--config.model.heads=1", "--config.data.length=16")
+IMAGES = (
+    "--config.model.width=8",
+    "--config.model.depth=1",
+    "--config.data.shape=(4, 4, 3)",
+    "--config.data.classes=3",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_random_kills_change_nothing(kind, tmp_path, capsys):
+    source = source_of(kind, tmp_path, rows(300))
+    name, sizes = ("vision/vit_digits.py", IMAGES) if kind is ImageFolder else ("text/gpt_tiny.py", TEXT)
+    settings = (
+        f"--config.data.source={source!r}" if kind.__name__ == "TextFiles" else f"--config.data.source={source.paths}"
+    )
+    flags = [f"--config={ROOT}/configs/{name}", settings, *sizes, "--config.batch_size=4", "--config.num_steps=24"]
+    flags += ["--config.optimizer.schedule.warmup_steps=0", "--kills=6", "--steps=24", f"--workdir={tmp_path}/trial"]
+    assert main(["chaos", *flags, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert result["exact"] and len(result["interruptions"]) == 6
+
+
+def test_an_index_whose_builder_is_killed_is_built_again(tmp_path):
+    """By the next process, which waits for nobody."""
+    source = source_of(JSONLines, tmp_path, rows(20))
+    build = f"""
+import time
+from txjax.data import JSONLines
+from txjax.data.sources import line_index
+index = line_index.index_file
+line_index.index_file = lambda *words: (print("indexing", flush=True), time.sleep(600), index(*words))
+JSONLines({source.paths!r}).features()
+"""
+    environment = runs.environment() | {"TXJAX_CACHE_DIR": str(tmp_path / "cache")}
+    builder = subprocess.Popen([sys.executable, "-c", build], env=environment, stdout=subprocess.PIPE, text=True)
+    assert builder.stdout is not None and builder.stdout.readline() == "indexing\n"
+    os.kill(builder.pid, signal.SIGKILL)
+    builder.wait()
+    started = time.monotonic()
+    read = f"from txjax.data import JSONLines; print(len(JSONLines({source.paths!r}).open('train', ['text'])))"
+    done = subprocess.run([sys.executable, "-c", read], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 10 and time.monotonic() - started < 300

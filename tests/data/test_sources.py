@@ -1,0 +1,264 @@
+"""Every source of files: its records, its splits, what happens when files change, and broken rows."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txjax.data import FileSource, ImageFolder, JSONLines, LabelledText, NextTokenWindows, Tables, TextFiles
+from txjax.data.sources.source_of import source_at
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
+
+from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of, write_json_lines
+
+pytestmark = pytest.mark.claim(
+    "Data", "files are records as they lie: splits by content; changes and broken rows are noticed"
+)
+
+SPLITS = ("train", "validation", "test")
+every_kind = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+
+
+def columns_of(source: FileSource) -> list[str]:
+    return [name for name in ("text", "label", "score") if name in source.features(("label",))]
+
+
+def read(source: FileSource, split: str) -> list[dict]:
+    """The records of a split as they were written."""
+    names = columns_of(source)
+    records = source.open(split, names, (), ("label",))
+    found = records.read(0, len(records))
+    assert found == [records[index] for index in range(len(records))]
+    plain = {"text": lambda x: x.decode().strip(), "label": lambda x: CLASSES[x], "score": float}
+    return [{name: plain[name](record[name]) for name in names} for record in found]
+
+
+def texts(source: FileSource, split: str) -> set[str]:
+    return {record["text"] for record in read(source, split)}
+
+
+def test_each_kind_of_files_is_under_this_contract():
+    assert set(kinds()) == set(WRITERS)
+
+
+@every_kind
+def test_the_records_are_the_rows(kind, tmp_path):
+    source = source_of(kind, tmp_path, rows())
+    names = columns_of(source)
+    assert names == (["text"] if kind is TextFiles else ["text", "label", "score"])
+    everything = sorted((record for split in SPLITS for record in read(source, split)), key=lambda row: row["text"])
+    assert everything == sorted(({name: row[name] for name in names} for row in rows()), key=lambda row: row["text"])
+    both = read(source, "train+test")
+    assert len(both) == len(read(source, "train")) + len(read(source, "test"))
+    if kind is not TextFiles:
+        assert source.features(("label",))["label"].names == list(CLASSES)
+        assert source.features()["score"].np_dtype == np.float64
+
+
+@every_kind
+def test_a_record_stays_in_its_part_when_others_come(kind, tmp_path):
+    source = source_of(kind, tmp_path, rows(200))
+    parts = {split: texts(source, split) for split in SPLITS}
+    assert 10 < len(parts["validation"]) < 32 and 10 < len(parts["test"]) < 32
+    shutil.rmtree(tmp_path / "rows") if kind is ImageFolder else None
+    more = source_of(kind, tmp_path, rows(260))
+    for split, part in parts.items():
+        assert part == {text for text in texts(more, split) if int(text.split()[1]) < 200}
+
+
+@every_kind
+def test_equal_records_are_in_one_part(kind, tmp_path):
+    source = source_of(kind, tmp_path, rows(20) * 4)
+    parts = [texts(source, split) for split in SPLITS]
+    assert sum(map(len, parts)) == 20
+
+
+@every_kind
+def test_files_named_by_a_split_are_it(kind, tmp_path):
+    if kind is ImageFolder:
+        for split in ("train", "test"):
+            for label in CLASSES:
+                source_of(kind, tmp_path, rows(2), name=f"{split}-{label}")
+                (tmp_path / "photos" / split).mkdir(parents=True, exist_ok=True)
+                (tmp_path / f"{split}-{label}" / "metadata.jsonl").unlink()
+                (tmp_path / f"{split}-{label}").rename(tmp_path / "photos" / split / label)
+        source = kind(str(tmp_path / "photos"))
+        assert [len(source.open(split, ["label"])) for split in ("train", "test")] == [6, 6]
+        assert source.features()["label"].names == list(CLASSES)
+        return
+    source_of(kind, tmp_path, rows(5), name="train-00000-of-00002")
+    source_of(kind, tmp_path, rows(5, 5), name="train-00001-of-00002")
+    source = source_of(kind, tmp_path, rows(3, 10), name="valid")
+    assert {text.split()[1] for text in texts(source, "train")} == {str(number) for number in range(10)}
+    assert {text.split()[1] for text in texts(source, "valid")} == {"10", "11", "12"}
+    with pytest.raises(UserError, match=r"data\.split: expected splits of .* \(train, validation\), .*got 'test'"):
+        source.check("test")
+
+
+@every_kind
+def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path):
+    """Even where size and time of change are as before."""
+    source = source_of(kind, tmp_path, rows())
+    records = source.open("train", ["text"])
+    before = records[0]["text"], records.fingerprint
+    path = Path(records.place(0).split(":")[0])
+    stat = path.stat()
+    content = path.read_bytes()
+    words = b"IDAT" if kind is ImageFolder else b"film"
+    assert words in content
+    if kind.__name__ == "ParquetFiles":  # is read from the cache, whose digests are verified whenever it is opened
+        path.write_bytes(content[:-1])
+        with pytest.raises(CorruptData, match=f"{path.name} has changed since the run began"):
+            records[0]
+        return
+    path.write_bytes(content.replace(words, words.upper() if words.islower() else b"IDAS"))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(CorruptData, match=rf"{path.name}.*: its bytes have changed since it was indexed"):
+        [records[index] for index in range(len(records))]
+    os.utime(path, ns=(0, 0))  # whoever looks anew sees another content
+    assert source.open("train", ["text"]).fingerprint != before[1]
+
+
+@every_kind
+def test_a_file_that_is_added_removed_or_grown_is_noticed(kind, tmp_path):
+    source = source_of(kind, tmp_path, rows())
+    records = source.open("train", ["text"])
+    path = Path(records.place(0).split(":")[0])
+    content = path.read_bytes()
+    if kind is ImageFolder:
+        shutil.copy(path, path.with_name("new.png"))
+        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each image, .*new.png"):
+            source.open("train", ["text"])
+        path.with_name("new.png").unlink()
+    else:
+        again = source_of(kind, tmp_path, rows(5, 60), name="more")
+        assert len(again.open("train+validation+test", ["text"])) == 65
+        assert again.open("train", ["text"]).fingerprint != records.fingerprint
+        (tmp_path / f"more{path.suffix}").unlink()
+    assert source.open("train", ["text"]).fingerprint == records.fingerprint
+    path.write_bytes(content + b"\n")
+    with pytest.raises(CorruptData, match=rf"{path.name} has changed since the run began \({len(content)} bytes, now"):
+        records[0]
+    path.unlink()
+    with pytest.raises(CorruptData, match=f"{path.name} was there when the run began: No such file"):
+        records[0]
+
+
+BROKEN = {
+    "cut JSON": (b'{"text": "a", "label": "b"', "JSON|delimiter|Expecting"),
+    "no object": (b'["a", "b"]', "expected a JSON object"),
+    "missing field": (b'{"label": "bad"}', "no 'text'; it has label"),
+    "other type": (b'{"text": ["a"], "label": "bad"}', r"'text' is no text: \['a'\]"),
+    "null": (b'{"text": null, "label": "bad"}', "'text' is no text: None"),
+    "wrong encoding": (b'{"text": "caf\xe9", "label": "bad"}', "utf-8"),
+    "NaN": (b'{"text": "a", "label": "bad", "score": NaN}', "NaN is no number of JSON"),
+    "nested too deeply": (b"[" * 100_000, "JSON that is nested too deeply"),
+}
+
+
+@pytest.mark.parametrize(("line", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_is_one_message_or_a_counted_skip(line, message, tmp_path, caplog):
+    path = tmp_path / "rows.jsonl"
+    write_json_lines(path, rows(1100))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:1050], line + b"\n", *lines[1050:]]))
+    source = JSONLines(str(path), held_out=0.0)
+    records = source.open("train", ["text", "label"])
+    with pytest.raises(CorruptData) as error:
+        records.read(0, len(records))
+    assert str(error.value).startswith(f"{path}: line 1051: ") and "\n" not in str(error.value)
+    with pytest.raises(CorruptData, match=message):
+        records[1050]
+    skipped = JSONLines(str(path), held_out=0.0, corrupt="skip").open("train", ["text", "label"])
+    assert len(skipped) == 1100 and skipped[1050]["text"] == rows(1100)[1050]["text"].encode()
+    (line,) = [text for text in caplog.messages if "broken" in text]
+    assert line.startswith(f"1 of 1101 rows of {path} are broken and left out, the first: {path}: line 1051")
+
+
+def test_rows_of_tables_have_line_breaks_and_quotes_and_a_mark_of_their_encoding(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes('\ufefftext,label\r\n"one,\n""two""",bad\r\n\r\nthree,good\r\nfour\r\n'.encode())
+    with pytest.raises(CorruptData, match=r"rows.csv: line 6: expected 2 values, as in the first row, got 1"):
+        Tables(str(path)).features()
+    records = Tables(str(path), held_out=0.0, corrupt="skip").open("train", ["text", "label"])
+    assert [records[i]["text"] for i in range(len(records))] == [b'one,\n"two"', b"three"]
+    path.write_text("text,text\na,b\n")
+    with pytest.raises(UserError, match=r"data\.source: expected .*a first row that names each column once"):
+        Tables(str(path)).features()
+
+
+def test_numbers_of_tables_are_numbers_where_all_are(tmp_path):
+    path = tmp_path / "rows.tsv"
+    path.write_text("whole\tnumber\tsome\n1\t1.5\t1\n2\t\tb\n")
+    features = source_at(str(path)).features()
+    assert [str(features[name].np_dtype.__name__) for name in ("whole", "number")] == ["int64", "float64"]
+    assert type(features["some"]).__name__ == "Text"
+    assert type(Tables(str(path), separator="\t", kinds={"whole": "text"}).features()["whole"]).__name__ == "Text"
+    with pytest.raises(UserError, match="data.source.kinds: expected columns"):
+        Tables(str(path), separator="\t", kinds={"wole": "text"}).features()
+
+
+@pytest.mark.parametrize("kind", [JSONLines, Tables, TextFiles], ids=lambda kind: kind.__name__)
+def test_compressed_files_are_unpacked_once(kind, tmp_path):
+    plain = source_of(kind, tmp_path, rows())
+    wanted = read(plain, "train")
+    packed = compress(next(tmp_path.iterdir()))
+    source = kind(str(packed), **WRITERS[kind][2])
+    assert read(source, "train") == wanted
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"data\.source: expected a whole \.gz file, got '.*gz: "):
+        kind(str(packed), **WRITERS[kind][2]).features()
+
+
+def test_a_source_of_ones_own_is_a_function(tmp_path):
+    source = Films()
+    assert read(source, "train") and sum(len(read(source, split)) for split in SPLITS) == 60
+    data = LabelledText(source=source, features=("text",), label_feature="label", classes=3, length=32)
+    assert data.open().example(0, 0, None)["label"] in (0, 1, 2)
+
+
+def test_an_object_of_datasets_has_its_classes(tmp_path):
+    """The library's own files name classes and pictures in their schema."""
+    import pyarrow as pa
+
+    features = {"label": {"names": ["no", "yes"], "_type": "ClassLabel"}, "text": {"dtype": "string", "_type": "Value"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pa.table({"text": ["a", "b", "c"], "label": [1, 0, 1]}).replace_schema_metadata(metadata)
+    path = tmp_path / "data-00000-of-00001.arrow"
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+    source = source_at(str(path))
+    records = source.open("train+validation+test", ["label"], (), ("label",))
+    assert source.features(("label",))["label"].names == ["no", "yes"]
+    assert [records[i]["label"] for i in range(3)] == [1, 0, 1]
+
+
+def test_no_link_leads_out_of_a_folder(tmp_path):
+    source = source_of(ImageFolder, tmp_path, rows(4))
+    shutil.copy(tmp_path / "rows" / "0.png", tmp_path / "secret.png")
+    (tmp_path / "rows" / "5.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(UserError, match="expected images inside of the folder, got '.*5.png, a link out"):
+        source.features()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("none/*.jsonl", "expected a file, or a pattern of files, got 'none/.*jsonl'"),
+        ("rows.json", "expected a path or pattern that ends with one of .jsonl, .* did you mean .jsonl"),
+        (".", "a folder needs a pattern"),
+    ],
+)
+def test_a_path_that_says_nothing_is_one_message(path, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=rf"data\.source: {message}|{message}"):
+        NextTokenWindows(source=path, length=8).check()
+
+
+def test_a_path_as_a_name_says_what_to_write(tmp_path: Path):
+    with pytest.raises(UserError, match=r"data\.name: .*data\.source=notes/\*\.txt reads files"):
+        NextTokenWindows(name="notes/*.txt", length=8).check()

@@ -1,0 +1,107 @@
+"""Writes the same rows as files of every kind that a source reads."""
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from PIL import Image
+
+from txjax.data import ArrowFiles, FileSource, ImageFolder, JSONLines, ParquetFiles, PythonRows, Tables, TextFiles
+
+Row = dict[str, Any]
+CLASSES = ("bad", "good", "plain")
+
+
+def rows(count: int = 60, first: int = 0) -> list[Row]:
+    """Rows of a text, a class and a number."""
+    return [
+        {"text": f"film {number} was {CLASSES[number % 3]}", "label": CLASSES[number % 3], "score": number / 4}
+        for number in range(first, first + count)
+    ]
+
+
+def write_json_lines(path: Path, content: list[Row]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in content))
+
+
+def write_table(path: Path, content: list[Row]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(content[0])
+        writer.writerows(row.values() for row in content)
+
+
+def write_texts(path: Path, content: list[Row]) -> None:
+    path.write_text("".join(row["text"] + "\n" for row in content))
+
+
+def write_parquet(path: Path, content: list[Row]) -> None:
+    pa.parquet.write_table(pa.Table.from_pylist(content), path, row_group_size=7)
+
+
+def write_arrow(path: Path, content: list[Row]) -> None:
+    table = pa.Table.from_pylist(content)
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table, 7)
+
+
+def write_images(path: Path, content: list[Row]) -> None:
+    path.mkdir()
+    lines = []
+    for number, row in enumerate(content):
+        pixels = np.random.default_rng(int(row["text"].split()[1])).integers(256, size=(4, 4, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(path / f"{number}.png")
+        lines.append(json.dumps({"file_name": f"{number}.png"} | row))
+    (path / "metadata.jsonl").write_text("\n".join(lines))
+
+
+# What writes files of a kind, the ending of their names, and what reads them.
+WRITERS: dict[type[FileSource], tuple[Callable[[Path, list[Row]], None], str, dict[str, Any]]] = {
+    JSONLines: (write_json_lines, ".jsonl", {}),
+    Tables: (write_table, ".csv", {}),
+    TextFiles: (write_texts, ".txt", {"block": 1}),
+    ParquetFiles: (write_parquet, ".parquet", {}),
+    ArrowFiles: (write_arrow, ".arrow", {}),
+    ImageFolder: (write_images, "", {}),
+}
+
+
+class Films(PythonRows):
+    """A source of one's own."""
+
+    def rows(self) -> list[Row]:
+        return rows()
+
+
+def kinds() -> list[type[FileSource]]:
+    """All sources of files, each with a way to write them."""
+
+    def below(kind: type[FileSource]) -> list[type[FileSource]]:
+        return [kind, *(inner for sub in kind.__subclasses__() for inner in below(sub))]
+
+    found = [kind for kind in below(FileSource) if kind.__module__.startswith("txjax.")]
+    return [kind for kind in found if kind not in (FileSource, PythonRows)]
+
+
+def source_of(
+    kind: type[FileSource], folder: Path, content: list[Row], name: str = "rows", **fields: Any
+) -> FileSource:
+    """A source of files of a kind in a folder, after writing one."""
+    write, ending, settings = WRITERS[kind]
+    write(folder / f"{name}{ending}", content)
+    paths = str(folder / (name if kind is ImageFolder else f"*{ending}"))
+    return kind(paths, **settings, **fields)
+
+
+def compress(path: Path) -> Path:
+    """The file as `.gz`, in its place."""
+    packed = path.with_name(path.name + ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    return packed

@@ -1,0 +1,160 @@
+"""Arrow and Parquet: tables of columns, as `datasets` and others save them."""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txjax.data.loading import disk_cache
+from txjax.data.sources.columns import Column
+from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.file_states import FileState
+from txjax.data.sources.rows import Row, Rows
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
+
+logger = logging.getLogger("txjax")
+LAYOUT = 1  # version of the files in the cache
+
+
+@dataclasses.dataclass
+class ArrowFiles(FileSource):
+    """Arrow files, read in place by memory map. Classes are those that the library `datasets` names."""
+
+    def read_files(self, files: list[FileState]) -> Rows:
+        return ArrowRows(files, files)
+
+    def stated_columns(self, rows: Rows) -> dict[str, Column]:
+        assert isinstance(rows, ArrowRows)
+        columns = {}
+        for name, feature in stated_features(rows.schema).items():
+            if feature.get("_type") == "ClassLabel" and name not in self.kinds:
+                columns[name] = Column(name, "class number", tuple(feature["names"]))
+            elif feature.get("_type") == "Image":
+                columns[name] = Column(name, "image")
+        return columns
+
+
+@dataclasses.dataclass
+class ParquetFiles(ArrowFiles):
+    """Parquet files, written once into the cache as Arrow, since a row of a large row group is slow to read."""
+
+    def read_files(self, files: list[FileState]) -> Rows:
+        return ArrowRows(files, [rewrite(file) for file in files])
+
+
+def stated_features(schema: Any) -> dict[str, dict[str, Any]]:
+    """The features that the library `datasets` wrote into the schema of a file."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        stated = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {name: feature for name, feature in stated.items() if isinstance(feature, dict)}
+    return {}
+
+
+def rewrite(file: FileState) -> FileState:
+    """A Parquet file as Arrow in the cache."""
+
+    def build(folder: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        try:
+            with pa.parquet.ParquetFile(file.path, page_checksum_verification=True) as parquet:
+                target = folder / "rows.arrow"
+                with pa.ipc.new_file(str(target), parquet.schema_arrow) as writer:
+                    for batch in parquet.iter_batches(batch_size=1024):
+                        writer.write_batch(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise UserError("data.source", "a whole Parquet file", f"{file.path}: {_first_line(error)}") from error
+        logger.warning("%s is written once into the cache as Arrow, %d bytes", file.path, target.stat().st_size)
+
+    made_from = {"layout": LAYOUT, "file": dataclasses.astuple(file)}
+    return disk_cache.get_or_build("arrow", made_from, build, lambda folder: FileState.of(str(folder / "rows.arrow")))
+
+
+class ArrowRows:
+    """The rows of Arrow files, as `Rows`."""
+
+    def __init__(self, files: Sequence[FileState], arrow: Sequence[FileState]):
+        """
+        Args:
+          files: the files that the source names.
+          arrow: the same ones as Arrow.
+        """
+        self.files = tuple(file.path for file in files)
+        self._states = tuple(files)
+        self._tables = [_open(file) for file in arrow]
+        self.schema = self._tables[0].schema
+        for path, table in zip(self.files, self._tables, strict=True):
+            if table.schema.names != self.schema.names:
+                expected = f"the columns of {self.files[0]} ({', '.join(self.schema.names)}) in all files"
+                raise UserError("data.source", expected, f"{', '.join(table.schema.names)} in {path}")
+        self.firsts = np.cumsum([0, *(table.num_rows for table in self._tables)]).astype(np.int64)
+        self.digests = self._digests()
+        self.fingerprint = hashlib.blake2b(self.digests.tobytes(), digest_size=16).hexdigest()
+
+    def row(self, number: int) -> Row:
+        file = self._file(number)
+        self._states[file].check()
+        row = self._row(file, number)
+        if zlib.crc32(repr(row).encode()) != self.digests[number]:
+            raise CorruptData(f"{self.place(number)}: its bytes have changed since it was indexed")
+        return row
+
+    def place(self, number: int) -> str:
+        file = self._file(number)
+        return f"{self.files[file]}: row {number - int(self.firsts[file])}"
+
+    def _file(self, number: int) -> int:
+        return int(np.searchsorted(self.firsts, number, side="right")) - 1
+
+    def _row(self, file: int, number: int) -> Row:
+        index = number - int(self.firsts[file])
+        return {name: column[index].as_py() for name, column in self._columns(file).items()}
+
+    def _columns(self, file: int) -> dict[str, Any]:
+        return dict(zip(self.schema.names, self._tables[file].columns, strict=True))
+
+    def _digests(self) -> np.ndarray:
+        """The checksums of all rows, from the cache."""
+        made_from = {"layout": LAYOUT, "files": [dataclasses.astuple(state) for state in self._states]}
+
+        def build(folder: Path) -> None:
+            total = int(self.firsts[-1])
+            digests = np.zeros(total, np.uint32)
+            with disk_cache.progress(f"index of {self.files[0]}", total) as advance:
+                for file in range(len(self.files)):
+                    for number in range(int(self.firsts[file]), int(self.firsts[file + 1])):
+                        digests[number] = zlib.crc32(repr(self._row(file, number)).encode())
+                        advance(1)
+            np.save(folder / "digests.npy", digests)
+
+        load = lambda folder: np.load(folder / "digests.npy", allow_pickle=False)  # noqa: E731
+        return disk_cache.get_or_build("rows", made_from, build, load)
+
+
+@functools.lru_cache(maxsize=64)
+def _open(file: FileState) -> Any:
+    """The table of an Arrow file, mapped into memory."""
+    import pyarrow as pa
+
+    try:
+        content = pa.memory_map(file.path)
+        try:
+            return pa.ipc.open_file(content).read_all()
+        except pa.ArrowInvalid:
+            return pa.ipc.open_stream(pa.memory_map(file.path)).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise UserError("data.source", "an Arrow file", f"{file.path}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

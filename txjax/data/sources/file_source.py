@@ -1,0 +1,261 @@
+"""Files as a source of records: where they lie, with parts that are held out by a hash of each record."""
+
+import dataclasses
+import functools
+import hashlib
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, UInt32, UInt64
+
+from txjax.data.sources.columns import SAMPLE, Column, class_name, infer_columns
+from txjax.data.sources.file_states import FileState, find_files
+from txjax.data.sources.record_source import Features, Records, RecordSource
+from txjax.data.sources.rows import Row, Rows
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError, config_field, near_misses
+
+logger = logging.getLogger("txjax")
+SPLITS = ("train", "validation", "test")
+ALIASES = {"valid": "validation", "val": "validation", "dev": "validation"}
+MOST_CLASSES = 10_000
+
+
+@dataclasses.dataclass
+class FileSource(RecordSource):
+    """Base class of sources of files.
+
+    The splits are `train`, `validation` and `test`. If every file's name begins with one of these (`valid`, `val` and
+    `dev` are `validation`), it is the file's split. Otherwise `validation` and `test` have a share of the records each,
+    `held_out`, and `train` the rest. Which ones these are follows from a hash of each record's content alone, so a
+    record stays in its part when others come, and equal records are in one part.
+
+    Attributes:
+      paths: a path or a pattern such as `my/**/*.jsonl`, or several.
+      held_out: the share of each held-out part.
+      kinds: the kinds of columns by name, where the first 1,000 rows don't show it: "text", "whole", "number", or
+        lists of these, "texts", "wholes", "numbers".
+      corrupt: what happens to a row that can't be read or whose columns are wrong: "refuse" is an error that names
+        file and line; "skip" leaves it out, with a count in the log.
+    """
+
+    paths: str | tuple[str, ...] = ""
+    held_out: float = config_field(0.1, at_least=0, below=0.5)
+    kinds: dict[str, str] = config_field(factory=dict)
+    corrupt: str = config_field("refuse", choices=("refuse", "skip"))
+
+    def read_files(self, files: list[FileState]) -> Rows:
+        """The rows of files."""
+        raise NotImplementedError
+
+    def stated_columns(self, rows: Rows) -> dict[str, Column]:
+        """The columns whose kind the files say themselves."""
+        return {}
+
+    def split_of(self, path: str) -> str | None:
+        """The split that the path of a file says, if it does."""
+        return split_name(PurePath(path).name)
+
+    def values_are_texts(self) -> bool:
+        """Whether all values are texts, of which some stand for numbers."""
+        return False
+
+    def find(self) -> list[FileState]:
+        """The files, as they are now."""
+        return find_files(self.paths, "data.source")
+
+    @property
+    def label(self) -> str:
+        return self.paths if isinstance(self.paths, str) else " ".join(self.paths)
+
+    def features(self, classes: tuple[str, ...] = ()) -> Features:
+        return {name: column.feature() for name, column in self.table().columns(classes).items()}
+
+    def check(self, split: str, classes: tuple[str, ...] = ()) -> Features:
+        self.table().numbers(split)
+        return self.features(classes)
+
+    def open(
+        self, split: str, names: Iterable[str], encoded: Iterable[str] = (), classes: tuple[str, ...] = ()
+    ) -> Records:
+        table = self.table()
+        columns = table.columns(classes)
+        return FileRecords(self.label, table, split, [columns[name] for name in dict.fromkeys([*names, *encoded])])
+
+    def table(self) -> "Table":
+        """The rows of the files, as they are now, with their columns and splits."""
+        files = self.find()
+        key = f"{type(self)} {self!r} {files}"
+        if key not in _opened:
+            _opened[key] = Table(self, self.read_files(files))
+        return _opened[key]
+
+
+_opened: dict[str, "Table"] = {}  # by settings and states of files, so that each is indexed once
+
+
+class Table:
+    """The rows of a source, with their columns and splits."""
+
+    def __init__(self, source: FileSource, rows: Rows):
+        self.source = source
+        self.rows = rows
+        if not len(rows.digests):
+            raise UserError("data.source", "files with rows", f"{source.label} without any")
+        self._classes = functools.cache(self._class_column)
+
+    @functools.cached_property
+    def plain_columns(self) -> dict[str, Column]:
+        """The columns by the first rows."""
+        rows: list[Row] = []
+        for number in range(min(SAMPLE, len(self.rows.digests))):
+            try:
+                rows.append(self.rows.row(number))
+            except CorruptData:
+                if self.source.corrupt == "refuse":
+                    raise
+        columns = infer_columns(rows, self.source.values_are_texts(), self.source.kinds)
+        columns |= self.source.stated_columns(self.rows)
+        if not columns:
+            raise UserError("data.source", "rows with columns", self.rows.place(0))
+        return columns
+
+    def columns(self, classes: tuple[str, ...]) -> dict[str, Column]:
+        """The columns, some of which are read as classes."""
+        named = {name: self._classes(name) for name in classes if name in self.plain_columns}
+        return self.plain_columns | named
+
+    def _class_column(self, name: str) -> Column:
+        """A column as classes: its values in all splits, in alphabetical order, or in that of numbers."""
+        if self.plain_columns[name].kind in ("class", "class number", "image"):
+            return self.plain_columns[name]
+        names = set()
+        for number in self.usable.tolist():
+            try:
+                names.add(class_name(self.rows.row(number).get(name)))
+            except TypeError:
+                expected = f"a class in the column {name!r}"
+                raise UserError("data.label_feature", expected, f"none in {self.rows.place(number)}") from None
+            if len(names) > MOST_CLASSES:
+                raise UserError("data.label_feature", f"a column of at most {MOST_CLASSES:,} different values", name)
+        return Column(name, "class", tuple(sorted(names, key=int if all(map(_is_whole, names)) else str)))
+
+    @functools.cached_property
+    def usable(self) -> Int64[np.ndarray, "N"]:
+        """The numbers of the rows that are used: all, unless broken ones are skipped."""
+        everything = np.arange(len(self.rows.digests), dtype=np.int64)
+        if self.source.corrupt == "refuse":
+            return everything
+        broken = {}
+        for number in everything.tolist():
+            try:
+                row = self.rows.row(number)
+                for column in self.plain_columns.values():
+                    column.value(row)
+            except (CorruptData, ValueError) as error:
+                broken[number] = str(error) if isinstance(error, CorruptData) else f"{self.rows.place(number)}: {error}"
+        if broken:
+            text = "%d of %d rows of %s are broken and left out, the first: %s"
+            logger.warning(text, len(broken), len(everything), self.source.label, next(iter(broken.values())))
+        return np.delete(everything, list(broken))
+
+    @functools.cached_property
+    def splits(self) -> dict[str, Int64[np.ndarray, "N"]]:
+        """The numbers of the rows of each split."""
+        by_file = [self.source.split_of(path) for path in self.rows.files]
+        usable = self.usable
+        if all(by_file):
+            file = np.searchsorted(self.rows.firsts, usable, side="right") - 1
+            names = np.array(by_file)[file]
+            return {name: usable[names == name] for name in SPLITS if name in by_file}
+        return hold_out(usable, self.rows.digests[usable], self.source.held_out)
+
+    def numbers(self, split: str) -> Int64[np.ndarray, "N"]:
+        """The numbers of the rows of a split, or of several with + between. Raises UserError if there is none."""
+        names = [ALIASES.get(name.strip(), name.strip()) for name in split.split("+")]
+        for name in names:
+            if name not in self.splits:
+                known = ", ".join(self.splits)
+                expected = f"splits of {self.source.label} ({known}), or several with + between"
+                raise UserError("data.split", expected, split, near_misses(name, list(self.splits)))
+        numbers = np.sort(np.concatenate([self.splits[name] for name in names]))
+        if not len(numbers):
+            raise UserError("data.split", f"a part of {self.source.label} with records in it", split)
+        return numbers
+
+
+def hold_out(
+    numbers: Int64[np.ndarray, "N"], digests: UInt32[np.ndarray, "N"], share: float
+) -> dict[str, Int64[np.ndarray, "N"]]:
+    """Rows by split: `validation` and `test` have those whose hash is in the first shares of all hashes.
+
+    A held-out part that would be empty has the row with the least hash of the others.
+    """
+    uniform = mix(digests) / 2**32
+    order = numbers[np.argsort(uniform, kind="stable")]
+    counts = np.searchsorted(np.sort(uniform), [share, 2 * share])
+    test, held = int(counts[0]), int(counts[1])
+    if share and len(numbers) >= 3:
+        test = max(test, 1)
+        held = max(held, test + 1)
+    return {
+        "train": np.sort(order[held:]),
+        "validation": np.sort(order[test:held]),
+        "test": np.sort(order[:test]),
+    }
+
+
+def mix(digests: UInt32[np.ndarray, "N"]) -> UInt64[np.ndarray, "N"]:
+    """Checksums as hashes below 2^32 whose bits all depend on all of theirs (MurmurHash3's last step)."""
+    x = digests.astype(np.uint64)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x ^= x >> np.uint64(shift)
+        x = (x * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    return x ^ (x >> np.uint64(16))
+
+
+def split_name(text: str) -> str | None:
+    """The split with whose name a file's or folder's name begins, such as `train-00000-of-00002.parquet`."""
+    stem = re.split(r"[._-]", text)[0].lower()
+    name = ALIASES.get(stem, stem)
+    return name if name in SPLITS else None
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdigit()
+
+
+class FileRecords:
+    """Some columns of the rows of a split, as `Records`."""
+
+    def __init__(self, name: str, table: Table, split: str, columns: list[Column]):
+        self.name = name
+        self._table = table
+        self._numbers = table.numbers(split)
+        self._columns = columns
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        content = repr((self._table.rows.fingerprint, self._columns)).encode() + self._numbers.tobytes()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = int(self._numbers[index])
+        row = self._table.rows.row(number)
+        try:
+            return {column.name: column.value(row) for column in self._columns}
+        except ValueError as error:
+            raise CorruptData(f"{self._table.rows.place(number)}: {error}") from error
+
+    def read(self, start: int, stop: int) -> list[dict[str, Any]]:
+        return [self[index] for index in range(start, stop)]
+
+    def place(self, index: int) -> str:
+        return self._table.rows.place(int(self._numbers[index]))

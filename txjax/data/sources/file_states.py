@@ -1,0 +1,55 @@
+"""Files as they were when they were first looked at, and whether they still are."""
+
+import dataclasses
+import glob
+import os
+from collections.abc import Sequence
+
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class FileState:
+    """A file.
+
+    Attributes:
+      path: its path.
+      size: its bytes.
+      changed: the time of its last change, in nanoseconds.
+    """
+
+    path: str
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, path: str) -> "FileState":
+        """The state of a file now. Raises OSError if it can't be accessed."""
+        stat = os.stat(path)
+        return cls(path, stat.st_size, stat.st_mtime_ns)
+
+    def check(self) -> None:
+        """Raises CorruptData if the file is no longer as it was."""
+        try:
+            now = FileState.of(self.path)
+        except OSError as error:
+            raise CorruptData(f"{self.path} was there when the run began: {error.strerror}") from error
+        if now != self:
+            sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else "another time of change"
+            raise CorruptData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
+
+
+def find_files(patterns: str | Sequence[str], field: str = "data.source") -> list[FileState]:
+    """The files of one or several paths or patterns, sorted by path. Hidden ones are left out.
+
+    Raises:
+      UserError: there are none, or one is a folder.
+    """
+    given = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    paths = sorted({path for pattern in given for path in glob.glob(os.path.expanduser(pattern), recursive=True)})
+    files = [path for path in paths if os.path.isfile(path)]
+    if not files:
+        hint = f"in {os.getcwd()}" if not paths else f"{paths[0]} is a folder"
+        raise UserError(field, "a file, or a pattern of files", " ".join(given), hint=hint)
+    return [FileState.of(path) for path in files]

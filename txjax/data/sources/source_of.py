@@ -1,0 +1,62 @@
+"""The source of a data set, by its fields."""
+
+import dataclasses
+import os
+from pathlib import Path, PurePath
+from typing import Any
+
+from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
+from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.image_folders import SUFFIXES, ImageFolder
+from txjax.data.sources.json_lines import JSONLines
+from txjax.data.sources.record_source import RecordSource
+from txjax.data.sources.tables import Tables
+from txjax.data.sources.text_files import TextFiles
+from txjax.data.sources.tfds_source import TFDS
+from txjax.data.sources.unpacked import OPENERS
+from txjax.types import UserError, config_field, near_misses
+
+BY_ENDING: dict[str, Any] = {
+    ".jsonl": JSONLines,
+    ".ndjson": JSONLines,
+    ".csv": Tables,
+    ".tsv": lambda paths: Tables(paths, separator="\t"),
+    ".parquet": ParquetFiles,
+    ".arrow": ArrowFiles,
+    ".txt": TextFiles,
+    ".md": TextFiles,
+}
+
+
+def source_field() -> Any:
+    """The field `source` of a data set: a `RecordSource`, a path, or None."""
+    return dataclasses.field(default=None, kw_only=True, metadata=config_field(None, text=True).metadata)
+
+
+def source_of(settings: Any) -> RecordSource:
+    """The source that the field `source` says, or, where that is None, `name` and `data_dir`.
+
+    Raises:
+      UserError: a path says nothing about its files.
+    """
+    if settings.source is None:
+        return TFDS(settings.name, settings.data_dir)
+    return source_at(settings.source) if isinstance(settings.source, str) else settings.source
+
+
+def source_at(path: str) -> FileSource:
+    """The source of files by the ending of their path, or pattern of paths.
+
+    Raises:
+      UserError: no kind of files has this ending.
+    """
+    name = PurePath(path)
+    if os.path.isdir(path) and any(file.suffix.lower() in SUFFIXES for file in Path(path).rglob("*")):
+        return ImageFolder(path)
+    ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
+    if (kind := BY_ENDING.get(ending.lower())) is None:
+        known = ", ".join(BY_ENDING)
+        hint = "a folder needs a pattern, such as FOLDER/*.jsonl" if os.path.isdir(path) else ""
+        expected = f"a path or pattern that ends with one of {known}, or a source such as JSONLines({path!r})"
+        raise UserError("data.source", expected, path, near_misses(ending, BY_ENDING), hint)
+    return kind(path)  # type: ignore[no-any-return]
