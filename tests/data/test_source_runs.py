@@ -44,7 +44,7 @@ def test_random_kills_change_nothing(kind, tmp_path, capsys):
 
 
 def test_an_index_whose_builder_is_killed_is_built_again(tmp_path):
-    """By the next process, which waits for nobody."""
+    """By the next process, which waits for no other."""
     source = source_of(JSONLines, tmp_path, rows(20))
     build = f"""
 import time

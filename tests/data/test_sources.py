@@ -119,7 +119,7 @@ def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path):
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     with pytest.raises(CorruptData, match=rf"{path.name}.*: its bytes have changed since it was indexed"):
         [records[index] for index in range(len(records))]
-    os.utime(path, ns=(0, 0))  # whoever looks anew sees another content
+    os.utime(path, ns=(0, 0))  # who opens it again sees another content
     assert source.open("train", ["text"]).fingerprint != before[1]
 
 

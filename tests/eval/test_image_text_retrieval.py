@@ -7,7 +7,7 @@ import pytest
 
 from txjax.eval import ImageTextRetrieval
 from txjax.eval.bootstrap_intervals import intervals, resamples
-from txjax.eval.features.gallery import count_wrong_ahead
+from txjax.eval.features.image_text_gallery import count_wrong_ahead
 from txjax.eval.features.retrieval_pictures import caption_rows
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, SoftmaxContrastive
@@ -66,7 +66,7 @@ def wanted():
 
 @pytest.mark.parametrize("rows", [1024, 7])
 def test_recalls_equal_loops_over_all_pairs(rows, monkeypatch):
-    monkeypatch.setattr("txjax.eval.features.gallery.ROWS", rows)
+    monkeypatch.setattr("txjax.eval.features.image_text_gallery.ROWS", rows)
     assert measured() == wanted()
 
 

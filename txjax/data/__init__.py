@@ -59,8 +59,9 @@ from txjax.data.sources.image_folders import ImageFolder
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.python_rows import PythonRows
 from txjax.data.sources.record_source import RecordSource
+from txjax.data.sources.selection import AllBut, Only
 from txjax.data.sources.tables import Tables
-from txjax.data.sources.text_files import TextFiles
+from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
@@ -76,7 +77,6 @@ from txjax.data.text.sliding_windows import SlidingWindows
 from txjax.data.text.text_windows import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.text.token_labels import TokenLabels
 from txjax.data.tfds.computed_labels import ByName, ByText, ComputedLabel, Count, Grouped, Nearest
-from txjax.data.tfds.selection import AllBut, Only
 from txjax.data.tfds.subset import Subset
 from txjax.data.tokenizers.sentence_piece import SentencePieceFile
 from txjax.data.tokenizers.tokenizer import Bytes, Characters, Tokenizer

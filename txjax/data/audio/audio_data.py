@@ -11,8 +11,8 @@ from txjax.data.audio.recordings import Recordings
 from txjax.data.audio.speed import Speed
 from txjax.data.dataset import RecordDataset, describing_field
 from txjax.data.loading.buckets import check_buckets
+from txjax.data.sources.selection import Only
 from txjax.data.tfds import records
-from txjax.data.tfds.selection import Only
 from txjax.types import UserError, config_field, require, spec
 
 

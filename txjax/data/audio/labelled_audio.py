@@ -10,9 +10,9 @@ import numpy as np
 from txjax.data.audio.audio_source import AudioSource
 from txjax.data.audio.classified_audio import ClassifiedAudio
 from txjax.data.dataset import Example, Source, describing_field
+from txjax.data.sources.feature_values import read_values
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import ComputedLabel
-from txjax.data.tfds.feature_values import read_values
 from txjax.types import UserError, spec
 
 

@@ -10,8 +10,8 @@ from jaxtyping import Float32
 from txjax.data.audio.audio_source import AudioSource
 from txjax.data.audio.classified_audio import ClassifiedAudio
 from txjax.data.dataset import Example, Source, describing_field
+from txjax.data.sources.feature_values import read_values
 from txjax.data.tfds import records
-from txjax.data.tfds.feature_values import read_values
 from txjax.types import UserError, near_misses, spec
 
 

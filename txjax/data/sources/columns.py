@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from txjax.data.sources.rows import Row
+from txjax.data.sources.file_rows import Row
 from txjax.types import UserError, join_names
 
-SAMPLE = 1000  # rows by which the kinds of columns are told
+SAMPLE = 1000  # rows by which the kinds of columns are known
 KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image")
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Int64, UInt32, UInt64
 
 from txjax.data.sources.columns import SAMPLE, Column, class_name, infer_columns
+from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_states import FileState, find_files
 from txjax.data.sources.record_source import Features, Records, RecordSource
-from txjax.data.sources.rows import Row, Rows
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError, config_field, near_misses
 
@@ -198,13 +198,14 @@ def hold_out(
     uniform = mix(digests) / 2**32
     order = numbers[np.argsort(uniform, kind="stable")]
     counts = np.searchsorted(np.sort(uniform), [share, 2 * share])
-    test, held = int(counts[0]), int(counts[1])
+    test = int(counts[0])
+    both = int(counts[1])
     if share and len(numbers) >= 3:
         test = max(test, 1)
-        held = max(held, test + 1)
+        both = max(both, test + 1)
     return {
-        "train": np.sort(order[held:]),
-        "validation": np.sort(order[test:held]),
+        "train": np.sort(order[both:]),
+        "validation": np.sort(order[test:both]),
         "test": np.sort(order[:test]),
     }
 

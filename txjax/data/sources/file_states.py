@@ -46,10 +46,10 @@ def find_files(patterns: str | Sequence[str], field: str = "data.source") -> lis
     Raises:
       UserError: there are none, or one is a folder.
     """
-    given = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    paths = sorted({path for pattern in given for path in glob.glob(os.path.expanduser(pattern), recursive=True)})
+    listed = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    paths = sorted({path for pattern in listed for path in glob.glob(os.path.expanduser(pattern), recursive=True)})
     files = [path for path in paths if os.path.isfile(path)]
     if not files:
         hint = f"in {os.getcwd()}" if not paths else f"{paths[0]} is a folder"
-        raise UserError(field, "a file, or a pattern of files", " ".join(given), hint=hint)
+        raise UserError(field, "a file, or a pattern of files", " ".join(listed), hint=hint)
     return [FileState.of(path) for path in files]

@@ -10,10 +10,10 @@ import numpy as np
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.columns import Column
+from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource, split_name
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.json_lines import parse_object
-from txjax.data.sources.rows import Row, Rows
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 

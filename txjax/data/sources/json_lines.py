@@ -4,11 +4,11 @@ import dataclasses
 import json
 from typing import Any
 
+from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import cut_lines
 from txjax.data.sources.line_rows import LineRows
-from txjax.data.sources.rows import Row, Rows
 from txjax.data.sources.unpacked import unpack
 
 

@@ -18,7 +18,8 @@ from txjax.data.sources.file_states import FileState
 
 LAYOUT = 1  # version of the files; indexes of other versions are not used
 CHUNK = 1 << 24  # bytes that are searched at a time
-NEWLINE, QUOTE = b"\n"[0], b'"'[0]
+NEWLINE = ord("\n")
+QUOTE = ord('"')
 # The ends of the rows of a file, just behind their newlines, by the file's bytes; the last is the file's end.
 Cut = Callable[[mmap.mmap], Int64[np.ndarray, "N"]]
 
@@ -75,7 +76,8 @@ def index_file(path: str, cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]
             starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
             short = np.flatnonzero(ends - starts <= 2)  # of longer ones the reader says what is wrong
             blank = [row for row in short.tolist() if not content[starts[row] : ends[row]].strip()]
-            starts, ends = np.delete(starts, blank), np.delete(ends, blank)
+            starts = np.delete(starts, blank)
+            ends = np.delete(ends, blank)
             spans = zip(starts.tolist(), ends.tolist(), strict=True)
             checksums = np.fromiter((zlib.crc32(view[a:b]) for a, b in spans), np.uint32, len(starts))
     return starts, ends, checksums
@@ -88,11 +90,12 @@ def cut_lines(content: mmap.mmap) -> Int64[np.ndarray, "N"]:
 
 def cut_quoted_lines(content: mmap.mmap) -> Int64[np.ndarray, "N"]:
     """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
-    ends, inside = [], 0
+    ends = []
+    inside = 0
     for start in range(0, len(content), CHUNK):
-        found, block = _newlines(content, start)
+        newlines, block = _newlines(content, start)
         quotes = (np.cumsum(block == QUOTE) + inside) & 1
-        ends.append(found[quotes[found - start - 1] == 0])
+        ends.append(newlines[quotes[newlines - start - 1] == 0])
         inside = int(quotes[-1])
     return np.concatenate([*ends, _last(content)])
 
@@ -102,7 +105,8 @@ def cut_blocks(size: int) -> Cut:
 
     def cut(content: mmap.mmap) -> Int64[np.ndarray, "N"]:
         lines = cut_lines(content)
-        ends, begin = [], 0
+        ends: list[int] = []
+        begin = 0
         while begin < len(content):
             ends.append(int(lines[np.searchsorted(lines, min(begin + size, len(content)))]))
             begin = ends[-1]

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import Cut, open_index
-from txjax.data.sources.rows import Row
 from txjax.data.tfds.records import CorruptData
 
 BOM = b"\xef\xbb\xbf"
@@ -51,7 +51,8 @@ class LineRows:
 
     def row(self, number: int) -> Row:
         file = self._file(number)
-        parse, text = self._parser_of(file), self._text(file, int(self._numbers[number]))
+        parse = self._parser_of(file)
+        text = self._text(file, int(self._numbers[number]))
         try:
             return parse(text)
         except ValueError as error:
@@ -70,7 +71,8 @@ class LineRows:
 
     def _text(self, file: int, indexed: int) -> str:
         """The text of a row of the index. Raises CorruptData if its file or its bytes have changed, or are no text."""
-        start, end = int(self._index.starts[indexed]), int(self._index.ends[indexed])
+        start = int(self._index.starts[indexed])
+        end = int(self._index.ends[indexed])
         self._states[file].check()
         content = read_span(self.files[file], start, end)
         if zlib.crc32(content) != self._index.checksums[indexed]:

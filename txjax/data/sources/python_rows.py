@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
-from txjax.data.sources.rows import Row, Rows
 
 
 @dataclasses.dataclass

@@ -11,7 +11,7 @@ from txjax.data.sources.image_folders import SUFFIXES, ImageFolder
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.record_source import RecordSource
 from txjax.data.sources.tables import Tables
-from txjax.data.sources.text_files import TextFiles
+from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
 from txjax.data.sources.unpacked import OPENERS
 from txjax.types import UserError, config_field, near_misses

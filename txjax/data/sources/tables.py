@@ -3,11 +3,11 @@
 import csv
 import dataclasses
 
+from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import cut_quoted_lines
 from txjax.data.sources.line_rows import LineRows, Parse
-from txjax.data.sources.rows import Row, Rows
 from txjax.data.sources.unpacked import unpack
 from txjax.types import UserError, config_field
 

@@ -11,7 +11,7 @@ from txjax.data.dataset import Example
 from txjax.data.loading.rng import example_rng
 from txjax.eval.evaluator import Context, Evaluator
 from txjax.eval.example_text import example_text
-from txjax.eval.features.gallery import Gallery, Similarities
+from txjax.eval.features.image_text_gallery import Gallery, Similarities
 from txjax.eval.features.retrieval_pictures import NearImage, SearchedCaption, caption_rows
 from txjax.eval.pictures import can_show, pixels
 from txjax.objectives import Objective

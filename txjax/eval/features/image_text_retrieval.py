@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate
-from txjax.eval.features.gallery import Gallery
 from txjax.eval.features.gallery_retrieval import GalleryRetrieval
+from txjax.eval.features.image_text_gallery import Gallery
 from txjax.eval.features.pair_models import check_pair_model, pair_features
 from txjax.eval.results import ID, real_rows
 from txjax.objectives import Objective

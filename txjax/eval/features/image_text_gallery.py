@@ -122,7 +122,8 @@ def count_wrong_ahead(queries: int, similarity_of: OfBlock, right_of: RightOf) -
     def counts() -> Iterator[np.ndarray]:
         for start in range(0, queries, ROWS):
             block = slice(start, start + ROWS)
-            similarity, right = similarity_of(block), right_of(block)
+            similarity = similarity_of(block)
+            right = right_of(block)
             best = np.where(right, similarity, -np.inf).max(-1, keepdims=True)
             yield (~right & ~(similarity < best)).sum(-1)  # what isn't a number is never right
 

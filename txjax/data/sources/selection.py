@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Int
 
+from txjax.data.sources.feature_values import read_values, value_names
 from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.data.tfds.feature_values import read_values, value_names
 from txjax.types import UserError, join_names, near_misses
 
 KINDS = ("ClassLabel", "Text", "Scalar", "Tensor")

@@ -2,11 +2,11 @@
 
 import dataclasses
 
+from txjax.data.sources.file_rows import Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import cut_blocks
 from txjax.data.sources.line_rows import LineRows
-from txjax.data.sources.rows import Rows
 from txjax.data.sources.unpacked import unpack
 from txjax.types import config_field
 
