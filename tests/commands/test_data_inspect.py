@@ -1,0 +1,55 @@
+"""`txjax data inspect`: what it counts in files."""
+
+import json
+
+import pytest
+
+from txjax.__main__ import main
+
+from helpers.file_kinds import kinds, rows, source_of, write_json_lines
+
+pytestmark = pytest.mark.claim("Data", "a look at files counts rows, values, broken rows and duplicates")
+
+
+def inspect(capsys, *words):
+    capsys.readouterr()
+    assert main(["data", "inspect", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_each_kind_of_files_is_counted(kind, tmp_path, capsys):
+    source = source_of(kind, tmp_path, rows(4000 if kind.__name__ == "TextFiles" else 60))
+    found = inspect(capsys, str(source.paths))
+    assert found["rows"] == sum(found["splits"].values()) and found["broken"] == found["duplicates"] == 0
+    columns = {column["name"]: column for column in found["columns"]}
+    if kind.__name__ != "TextFiles":
+        assert found["rows"] == 60
+        assert columns["label"]["common"] == "bad (20), good (20), plain (20)"
+        assert columns["score"]["range"] == ["0", "7.375", "14.75"]
+    assert columns["text"]["kind"] == "text" and len(found["examples"]) == min(20, found["rows"])
+
+
+def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
+    pytest.importorskip("datasketch")
+    content = rows(40)
+    write_json_lines(tmp_path / "train.jsonl", [*content, content[3]])
+    same = {"text": "one two three four five six seven eight", "label": "bad", "score": 1.0}
+    write_json_lines(tmp_path / "test.jsonl", [content[5], same, same | {"text": same["text"] + " nine"}])
+    with (tmp_path / "test.jsonl").open("a") as file:
+        file.write('{"text": "cut\n')
+    found = inspect(capsys, f"{tmp_path}/*.jsonl", "--near=0.7", "--examples=2")
+    assert (found["files"], found["rows"], found["splits"]) == (2, 45, {"train": 41, "test": 3})
+    assert (found["broken"], found["duplicates"], found["duplicates_across"]) == (1, 2, 1)
+    assert found["near_duplicates"] == 3 and len(found["examples"]) == 2
+    assert "test.jsonl: line 4: " in found["first_broken"][0]
+    assert main(["data", "inspect", f"{tmp_path}/*.jsonl"]) == 0
+    assert "of these, in another split" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_line(tmp_path, capsys):
+    assert main(["data", "inspect", str(tmp_path / "none.jsonl")]) == 2
+    assert "data.source: expected a file, or a pattern of files" in capsys.readouterr().err
+    write_json_lines(tmp_path / "rows.jsonl", rows(4))
+    assert main(["data", "inspect", str(tmp_path / "rows.jsonl"), "--near=2"]) == 2
+    assert "--near: expected" in capsys.readouterr().err

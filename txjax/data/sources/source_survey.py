@@ -1,0 +1,165 @@
+"""What is in files: rows by split, columns, broken rows, duplicates, examples."""
+
+import collections
+import dataclasses
+import statistics
+from typing import Any
+
+from txjax.data.sources.columns import Column
+from txjax.data.sources.file_rows import Row
+from txjax.data.sources.file_source import FileSource
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError, require
+
+PLACES = 20  # broken rows that are named
+MOST_COUNTED = 100_000  # different values of a column that are counted
+PIECE = 3  # words of a piece of a text
+PERMUTATIONS = 128  # of MinHash
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnSurvey:
+    """A column.
+
+    Attributes:
+      name, kind: of the column.
+      different: the number of different values; at most `MOST_COUNTED`.
+      empty: how many values are empty texts or lists, or missing.
+      range: the least, the median and the greatest number, or length of a text (characters) or a list, as texts.
+      common: the most common values with their numbers, of a column with few.
+    """
+
+    name: str
+    kind: str
+    different: int
+    empty: int
+    range: tuple[str, str, str]
+    common: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What is in the files of a source.
+
+    Attributes:
+      files, rows: their numbers.
+      splits: the number of rows of each split.
+      columns: by their order in the files.
+      broken: the number of rows that can't be read.
+      first_broken: messages of the first `PLACES`.
+      duplicates: rows that are equal to an earlier one.
+      duplicates_across: of these, how many are in another split than that.
+      near_duplicates: texts that are like an earlier one; None if it wasn't asked.
+      examples: the first rows.
+    """
+
+    files: int
+    rows: int
+    splits: dict[str, int]
+    columns: list[ColumnSurvey]
+    broken: int
+    first_broken: list[str]
+    duplicates: int
+    duplicates_across: int
+    near_duplicates: int | None
+    examples: list[Row]
+
+
+def survey(source: FileSource, examples: int = 20, near: float | None = None) -> Survey:
+    """Reads all rows of a source once.
+
+    Args:
+      examples: how many rows are shown.
+      near: the share of their pieces that two texts have in common to be alike, the Jaccard index, estimated by MinHash
+        (Broder 1997); pieces are three words. If None, none are looked for.
+
+    Raises:
+      UserError: there are no files or rows, or the package that computes MinHash is missing.
+    """
+    if near is not None:
+        require("datasketch", "datasketch", "--near", extra="data")
+        if not 0 < near <= 1:
+            raise UserError("--near", "a share above 0, at most 1", near)
+    table = dataclasses.replace(source, corrupt="skip").table()
+    columns = table.plain_columns
+    values: dict[str, list[Any]] = {name: [] for name in columns}
+    broken: list[str] = []
+    rows: list[Row] = []
+    usable = set(table.usable.tolist())
+    split_of = {number: name for name, numbers in table.splits.items() for number in numbers.tolist()}
+    firsts: dict[str, int] = {}
+    duplicates = []
+    for number in range(len(table.rows.digests)):
+        if number not in usable:
+            broken.append(fault(table.rows, number, columns))
+            continue
+        row = table.rows.row(number)
+        first = firsts.setdefault(repr({name: value for name, value in row.items() if name != "file"}), number)
+        if first != number:
+            duplicates.append((first, number))
+        for name in columns:
+            values[name].append(row.get(name))
+        if len(rows) < examples:
+            rows.append({name: value for name, value in row.items() if not isinstance(value, bytes)})
+    texts = [name for name, column in columns.items() if column.kind == "text"]
+    return Survey(
+        files=len(table.rows.files),
+        rows=len(table.rows.digests),
+        splits={name: len(numbers) for name, numbers in table.splits.items()},
+        columns=[survey_column(column, values[name]) for name, column in columns.items()],
+        broken=len(broken),
+        first_broken=broken[:PLACES],
+        duplicates=len(duplicates),
+        duplicates_across=sum(split_of[first] != split_of[number] for first, number in duplicates),
+        near_duplicates=None if near is None else count_alike([values[name] for name in texts], near),
+        examples=rows,
+    )
+
+
+def fault(rows: Any, number: int, columns: dict[str, Column]) -> str:
+    """Why a row is broken."""
+    try:
+        row = rows.row(number)
+        for column in columns.values():
+            column.value(row)
+    except CorruptData as error:
+        return str(error)
+    except ValueError as error:
+        return f"{rows.place(number)}: {error}"
+    raise AssertionError("it can be read")
+
+
+def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
+    """What the values of a column are."""
+    filled = [value for value in values if value not in (None, "", [])]
+    sizes = [len(value) if hasattr(value, "__len__") else float(value) for value in filled]
+    counts = collections.Counter(map(str, filled)) if column.kind != "image" else collections.Counter[str]()
+    few = counts.most_common(5) if len(counts) <= 100 else []
+    numbers = (min(sizes), statistics.median(sizes), max(sizes)) if sizes else ()
+    shown = [f"{number:g}" for number in numbers] or ["", "", ""]
+    return ColumnSurvey(
+        column.name,
+        column.kind,
+        min(len(counts), MOST_COUNTED),
+        len(values) - len(filled),
+        (shown[0], shown[1], shown[2]),
+        ", ".join(f"{value[:20]} ({count:,})" for value, count in few),
+    )
+
+
+def count_alike(columns: list[list[Any]], near: float) -> int:
+    """How many rows have a text like that of an earlier row, in any of some columns of texts."""
+    from datasketch import MinHash, MinHashLSH
+
+    alike: set[int] = set()
+    for texts in columns:
+        index = MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
+        for number, text in enumerate(texts):
+            words = str(text).casefold().split()
+            pieces = {" ".join(words[i : i + PIECE]) for i in range(max(len(words) - PIECE + 1, 1))}
+            sketch = MinHash(num_perm=PERMUTATIONS)
+            sketch.update_batch([piece.encode() for piece in sorted(pieces)])
+            if index.query(sketch):
+                alike.add(number)
+            index.insert(number, sketch)
+    return len(alike)
