@@ -13,7 +13,8 @@ from txjax.types import UserError, require
 
 PLACES = 20  # broken rows that are named
 MOST_COUNTED = 100_000  # different values of a column that are counted
-PIECE = 3  # words of a piece of a text
+PIECE = 3  # words of a piece of a text; shorter texts are like no other
+NUMBERS = ("whole", "number")
 PERMUTATIONS = 128  # of MinHash
 
 
@@ -97,8 +98,8 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         first = firsts.setdefault(repr({name: value for name, value in row.items() if name != "file"}), number)
         if first != number:
             duplicates.append((first, number))
-        for name in columns:
-            values[name].append(row.get(name))
+        for name, column in columns.items():
+            values[name].append(column.value(row) if column.kind in NUMBERS else row.get(name))
         if len(rows) < examples:
             rows.append({name: value for name, value in row.items() if not isinstance(value, bytes)})
     texts = [name for name, column in columns.items() if column.kind == "text"]
@@ -156,7 +157,9 @@ def count_alike(columns: list[list[Any]], near: float) -> int:
         index = MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
         for number, text in enumerate(texts):
             words = str(text).casefold().split()
-            pieces = {" ".join(words[i : i + PIECE]) for i in range(max(len(words) - PIECE + 1, 1))}
+            if len(words) < PIECE:
+                continue
+            pieces = {" ".join(words[i : i + PIECE]) for i in range(len(words) - PIECE + 1)}
             sketch = MinHash(num_perm=PERMUTATIONS)
             sketch.update_batch([piece.encode() for piece in sorted(pieces)])
             if index.query(sketch):
