@@ -99,7 +99,7 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         if first != number:
             duplicates.append((first, number))
         for name, column in columns.items():
-            values[name].append(column.value(row) if column.kind in NUMBERS else row.get(name))
+            values[name].append(column.value(row).item() if column.kind in NUMBERS else row.get(name))
         if len(rows) < examples:
             rows.append({name: value for name, value in row.items() if not isinstance(value, bytes)})
     texts = [name for name, column in columns.items() if column.kind == "text"]
