@@ -37,12 +37,18 @@ def logit_statistics(logits: Float[Array, "*batch V"], targets: Targets) -> Logi
 
 
 def _forward(logits: jax.Array, targets: Targets) -> tuple[LogitStatistics, Any]:
-    top, best = _largest(logits)
+    best = jnp.argmax(logits, -1)
+    top = _at(logits, best)
     top = jnp.where(jnp.isfinite(top), top, 0)
     log_z = jnp.log(jnp.exp(logits - top[..., None]).sum(-1)) + top
     log_z = checkpoint_name(log_z, LOG_Z)
-    chosen = tuple(jnp.take_along_axis(logits, target[..., None], axis=-1)[..., 0] for target in targets)
+    chosen = tuple(_at(logits, target) for target in targets)
     return LogitStatistics(log_z, chosen, best), (logits, targets, log_z)
+
+
+def _at(logits: jax.Array, ids: jax.Array) -> jax.Array:
+    """The logit of an id at each position."""
+    return jnp.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
 
 
 def _backward(residuals: Any, gradients: LogitStatistics) -> tuple[jax.Array, None]:
@@ -56,16 +62,3 @@ def _backward(residuals: Any, gradients: LogitStatistics) -> tuple[jax.Array, No
 
 
 logit_statistics.defvjp(_forward, _backward)
-
-
-def _largest(logits: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The largest logit and its first id, in one pass."""
-
-    def larger(left: tuple[jax.Array, jax.Array], right: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        (x, i), (y, j) = left, right
-        first = (x > y) | (x != x) | ((x == y) & (i < j))  # a NaN stays
-        return jnp.where(first, x, y), jnp.where(first, i, j)
-
-    ids = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
-    start = (jnp.array(-jnp.inf, logits.dtype), jnp.array(0, jnp.int32))
-    return jax.lax.reduce((logits, ids), start, larger, (logits.ndim - 1,))
