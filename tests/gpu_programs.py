@@ -16,7 +16,7 @@ from typing import Any
 import jax
 
 from txjax import config
-from txjax.experiment import Experiment
+from txjax.experiment import Experiment, with_default_eval_data
 from txjax.plan.program import compile_step, laid_out
 from txjax.plan.target import target_of
 from txjax.plan.traffic import memory_traffic
@@ -41,7 +41,7 @@ def experiment(name: str) -> tuple[Experiment, str]:
     file, flags = LAYERS[layer]
     size = EXAMPLES * int(topology.partition(":")[2])
     more = [f"--config.{flag}" for flag in (*flags, "model.depth=1", f"batch_size={size}", "microbatches=1")]
-    return config.load(str(ROOT / "configs" / file), more), topology
+    return with_default_eval_data(config.load(str(ROOT / "configs" / file), more)), topology
 
 
 def measured(name: str) -> dict[str, Any]:
@@ -78,8 +78,7 @@ def main(layers: list[str]) -> None:
         if not layers or name.split()[0] in layers:
             stored[name] = measured(name)
             print(name, json.dumps(stored[name]), flush=True)
-    text = json.dumps({"jax": jax.__version__} | stored, indent=2)
-    REFERENCE.write_text(text + "\n")
+            REFERENCE.write_text(json.dumps({"jax": jax.__version__} | stored, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ _ATTENTION: dict[tuple[bool, bool], dict[int, tuple[float, float]]] = {  # backw
     (True, True): {64: (407, 515), 128: (467, 545)},
 }
 
-
 PARTS = ("products", "attention", "other kernels", "launches", "waiting for exchanges")
 Parts = collections.Counter[str]  # seconds
 
@@ -50,6 +49,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
+        """Of the step."""
         return sum(self.parts.values())
 
 
@@ -132,6 +132,5 @@ def _awaited(instruction: Instruction) -> str:
     """The exchange for which kernels wait at an instruction: the one that it ends, or itself if it is synchronous."""
     if instruction.opcode.endswith("-done"):
         return next(iter(instruction.operands), "")
-    return (
-        "" if instruction.opcode.endswith("-start") and '"is_sync":true' not in instruction.text else instruction.name
-    )
+    asynchronous = instruction.opcode.endswith("-start") and '"is_sync":true' not in instruction.text
+    return "" if asynchronous else instruction.name

@@ -15,18 +15,17 @@ def summary(plan: Plan, runs: int = 1, price: float | None = None) -> list[tuple
     """
     slowest = max(plan.seconds, key=lambda name: plan.seconds[name])
     hours = plan.device_hours * runs
-    word = ", estimated" if plan.estimate else " at best"
+    estimated = ", estimated" if plan.estimate else ""
+    word = estimated or " at best"
     step = f"{duration(plan.least_seconds)}, as long as {slowest} takes"
-    devices = ("device-hours" if runs == 1 else f"device-hours of {runs:,} runs") + (
-        ", estimated" if plan.estimate else ""
-    )
+    of_runs = "" if runs == 1 else f" of {runs:,} runs"
     rows = [
         ("memory of a device", verdict(plan)),
         *_estimated(plan.estimate),
         ("a step at best", step),
         (f"{plan.num_steps:,} steps{word}", duration(plan.num_steps * plan.step_seconds)),
         (f"MFU{word}", f"{plan.mfu:.1%}"),
-        (devices, _amount(hours)),
+        (f"device-hours{of_runs}{estimated}", _amount(hours)),
     ]
     return rows if price is None else [*rows, ("cost", _amount(hours * price))]
 

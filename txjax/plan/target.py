@@ -135,6 +135,7 @@ def gpus(topology: str) -> Target:
     require("jax_cuda13_plugin", "jax-cuda13-plugin", "--topology", extra="plan-gpu")
     require("nvidia", "nvidia-cuda-nvcc", "--topology", extra="plan-gpu")
     require("nvidia.cudnn", "nvidia-cudnn-cu13", "--topology", extra="plan-gpu")
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"  # where a program is too large, XLA warns in lines of its own
     from jax.experimental import topologies
 
     hosts, count = ("1x" + shape).split("x")[-2:]
