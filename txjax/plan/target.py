@@ -48,15 +48,18 @@ class Target:
         return len({getattr(device, "slice_index", 0) for device in self.devices})
 
     @property
-    def hosts(self) -> int:
-        """Number of hosts of GPUs, which are connected by the data center network only; 1 for other devices."""
-        return len({self._host(device) for device in self.devices})
-
-    @property
     def memory_share(self) -> float:
-        """The share of a device's memory that JAX takes: by `XLA_PYTHON_CLIENT_MEM_FRACTION`, or its default."""
+        """The share of a device's memory that JAX takes: by `XLA_PYTHON_CLIENT_MEM_FRACTION`, or its default.
+
+        Raises:
+          UserError: the variable is not a number above 0.
+        """
         share = os.environ.get(MEMORY_SHARE) if self.chip.allocated < 1 else None
-        return self.chip.allocated if share is None else float(share)
+        if share is None:
+            return self.chip.allocated
+        if not re.fullmatch(r"[\d.]+(e-?\d+)?", share) or not float(share):
+            raise UserError(MEMORY_SHARE, "a share of a device's memory above 0, such as 0.92", share)
+        return float(share)
 
     @property
     def room(self) -> int:
