@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from results import Book, OutOfTime, failed, interrupted, markdown
 
-from txjax import libtpu
+from txjax import plugins
 
 HERE = Path(__file__).parent
 PARTS = ("numerics", "train", "torch", "population", "checkpoints", "plan", "profile")
@@ -46,7 +46,7 @@ def part_of(name: str) -> Any:
 
 def work(parts: list[str], folder: Path, device: str, until: float, retry: bool, tiny: bool) -> None:
     """Runs parts one after the other in this process, until a `time.time()`."""
-    libtpu.leave_out()
+    plugins.leave_out()
     deadline = time.monotonic() + until - time.time()
     for name in parts:
         try:

@@ -1,4 +1,5 @@
-"""Plans of full-size models for slices of TPU pods, as rows of docs/plan.md. Needs 'txjax[plan]', no TPU.
+"""Plans of full-size models for slices of TPU pods and for GPUs, as rows of docs/plan.md. Needs 'txjax[plan]', for GPUs
+'txjax[plan-gpu]', and no such device.
 
     python benchmarks/plans.py [--only=llama]
 
@@ -59,14 +60,15 @@ def row(plan: Plan) -> str:
         return f"{plan.key} failed: {done.stderr.strip().splitlines()[-1]} |"
     result = json.loads(done.stdout.splitlines()[0])
     sent, least = result["collective_bytes_per_step"], result["collective_bytes_minimum"]
+    estimated = " (estimated)" if result["step_estimate"] else ""
     cells = [
         f"{result['params']:,}",
         f"{result['flops_per_step']:.3e}",
         f"{result['bytes_per_device'] / 2**30:.1f} of {result['device_memory'] / 2**30:.0f} GiB"
         + ("" if result["fits"] else " (too much)"),
         f"{sent / 2**30:.2f} GiB / {sent / least:.2f}",
-        f"{result['step_seconds']:.3f} s",
-        f"{result['mfu']:.0%}",
+        f"{result['step_seconds']:.3f} s{estimated}",
+        f"{result['mfu']:.0%}{estimated}",
         f"{(result['attention'] or ['none'])[0].partition(':')[0]}, {result['kernels']}",
         f"{result['compile_seconds']:.0f} s",
     ]

@@ -25,6 +25,12 @@ def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
         assert backend.compiler_options() == {}
 
 
+@pytest.mark.parametrize(("platform", "most"), [("cpu", 12), ("gpu", 24), ("tpu", 1)])
+def test_layers_are_a_loop_beyond_a_depth(platform, most):
+    with backend.target_platform(platform):
+        assert backend.unroll(most) == most and backend.unroll(most + 1) == 1
+
+
 def test_default_compilation_cache(monkeypatch, tmp_path):
     updates = {}
     monkeypatch.setattr(jax.config, "update", updates.__setitem__)

@@ -20,6 +20,6 @@ def test_extras_that_are_named_exist(root):
     known = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for path in [*root.glob("*.md"), *root.glob("docs/*.md"), *(root / "txjax").rglob("*.py")]:
         text = path.read_text()
-        named = re.findall(r"pip install '?\.\[(\w+)\]", text) + re.findall(r"require\(.*extra=\"(\w+)\"", text)
+        named = re.findall(r"pip install '?\.\[([\w-]+)\]", text) + re.findall(r"require\(.*extra=\"([\w-]+)\"", text)
         assert set(named) <= set(known), path
         assert not re.search(r"pip install '?txjax", text), f"{path}: there is no such package in any registry"

@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
     {"aliases"},
-    {"types", "scoped", "terminal_escape", "numbers", "ranking", "libtpu", "cpu", "axes"},
+    {"types", "scoped", "terminal_escape", "numbers", "ranking", "plugins", "cpu", "axes"},
     {"io", "chips", "patterns", "checks", "user_code", "field_values"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},

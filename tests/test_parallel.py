@@ -34,6 +34,7 @@ from txjax.nn import (
 )
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
+from txjax.plan.collectives import collectives
 from txjax.plan.hlo import Program
 from txjax.plan.program import compile_step, laid_out
 from txjax.plan.target import Target, fake, slice_of
@@ -209,7 +210,7 @@ def program(exp: Experiment, target: Target) -> Program:
 @pytest.mark.slow
 def test_fsdp_gathers_parameters_and_adds_up_gradients_and_sends_nothing_else() -> None:
     exp, target = dataclasses.replace(decoder(), mesh=MESHES["fsdp 8"][0]), fake(8, "TPU v5e")
-    exchanges = program(exp, target).collectives()
+    exchanges = collectives(program(exp, target))
     assert {exchange.kind for exchange in exchanges} <= {"all-gather", "all-reduce", "reduce-scatter"}
     with laid_out(exp, target) as layout:
         parameters = 4 * layout.parameters
@@ -226,7 +227,7 @@ COMPILED = [title for title in MESHES if title not in ("data 8", "pipeline 4, da
 @pytest.mark.parametrize("title", COMPILED)
 def test_every_mesh_compiles_for_a_tpu(title: str, capfd: pytest.CaptureFixture) -> None:
     mesh, fields = MESHES[title]
-    assert program(dataclasses.replace(mixture(**fields), mesh=mesh), slice_of("v5e:2x4")).collectives()
+    assert collectives(program(dataclasses.replace(mixture(**fields), mesh=mesh), slice_of("v5e:2x4")))
     assert "Involuntary full rematerialization" not in capfd.readouterr().err
 
 
@@ -238,7 +239,7 @@ def test_data_is_split_over_slices() -> None:
     assert [{device.slice_index for device in row.flat} for row in built.devices.reshape(4, 2)] == [{0}, {0}, {1}, {1}]
     with pytest.raises(UserError, match="config.mesh.data: expected a multiple of the 2 slices of devices, got 1"):
         Mesh(data=1, fsdp=8).build(target.devices)
-    assert program(dataclasses.replace(decoder(), mesh=Mesh(data=2, fsdp=4)), target).collectives()
+    assert collectives(program(dataclasses.replace(decoder(), mesh=Mesh(data=2, fsdp=4)), target))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from txjax import __version__, libtpu
+from txjax import __version__, plugins
 from txjax.checks import error_lines
 from txjax.cli import dispatch as actions
 from txjax.cli.streams import open_streams
@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
     logging.basicConfig(handlers=[stderr], level=logging.WARNING)
-    libtpu.leave_out()
+    plugins.leave_out()
     try:
         return _run(argv)
     except (Exception, KeyboardInterrupt) as caught:

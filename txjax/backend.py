@@ -20,6 +20,8 @@ from txjax.types import PyTree, UserError
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
 _HOST = "pinned_host"  # JAX's name for host memory that devices read
+# By platform, up to so many layers are one turn of a loop, since each turn copies what the backward pass needs.
+_UNROLLED = {"cpu": cpu.UNROLLED, "gpu": 24}
 
 
 # The platform that programs are compiled for, if it isn't this machine's.
@@ -102,8 +104,8 @@ def jit_once(function: Any, numbers: int, **options: Any) -> Any:
 
 
 def unroll(depth: int) -> int:
-    """The default number of layers, of `depth`, in one turn of the loop: on a CPU, all of up to `cpu.UNROLLED`."""
-    return depth if platform() == "cpu" and depth <= cpu.UNROLLED else 1
+    """The default number of layers, of `depth`, in one turn of the loop: all of up to `_UNROLLED`."""
+    return depth if depth <= _UNROLLED.get(platform(), 0) else 1
 
 
 def unstacks(depth: int) -> bool:

@@ -2,13 +2,13 @@
 
 import jax
 
-from txjax import libtpu
+from txjax import plugins
 from txjax.chips import CHIPS, chip_of
 
 
 def device() -> str:
     """The kind of the devices here, with their number where there are several, and JAX's version."""
-    libtpu.leave_out()
+    plugins.leave_out()
     count = jax.device_count()
     return f"{f'{count} x ' if count > 1 else ''}{jax.devices()[0].device_kind}, JAX {jax.__version__}"
 

@@ -1,5 +1,6 @@
-"""`txjax plan`: on fake devices of a CPU, and for TPU slices if libtpu is installed."""
+"""`txjax plan`: on fake devices of a CPU, and for TPU slices and GPUs if their compilers are installed."""
 
+import html
 import importlib.util
 import json
 import os
@@ -17,6 +18,9 @@ KEYS = {
     "collective_bytes_minimum", "step_seconds", "mfu", "compile_seconds",
 }  # fmt: skip
 WIDTH, LENGTH, BATCH, VOCAB = 16, 16, 8, 256  # of runs.CONFIG
+needs_cuda = pytest.mark.skipif(
+    importlib.util.find_spec("jax_cuda13_plugin") is None, reason="pip install '.[plan-gpu]'"
+)
 needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="pip install '.[plan]'")
 
 
@@ -91,19 +95,23 @@ def test_one_device_sends_nothing_and_tables_say_so(config, tmp_path):
     rows = dict(re.findall(r"^ (.+?) +│ +(.*?) *$", out.partition("\nsummary\n")[2], re.MULTILINE))
     assert list(rows) == [
         "memory of a device", "a step at best", "1,000,000 steps at best", "MFU at best", "device-hours", "cost",
+        "limits",
     ]  # fmt: skip
-    assert re.fullmatch(r"[\d.]+ KiB of 74.51 GiB, fits", rows["memory of a device"])
+    memory = r"[\d.]+ KiB of 59.44 GiB \(75%, by XLA_PYTHON_CLIENT_MEM_FRACTION\), fits"
+    assert re.fullmatch(memory, rows["memory of a device"])
+    assert rows["limits"].startswith("the program is a CPU's: --topology=a100:1 compiles the GPU's")
     assert rows["a step at best"].endswith(" takes") and rows["1,000,000 steps at best"].endswith((" s", " min"))
     assert float(rows["cost"].replace(",", "")) == pytest.approx(1e6 * float(rows["device-hours"]), rel=0.01)
     page = (tmp_path / "plan.html").read_text()
     shown = dict(re.findall(r"<tr><td>(.*?)</td><td>([^<]*)</td></tr>", page))
-    assert shown == rows and page.index("<h2>Summary") < page.index("<h2>Memory")
+    assert {name: html.unescape(text) for name, text in shown.items()} == rows
+    assert page.index("<h2>Summary") < page.index("<h2>Memory")
     total = rows["memory of a device"].partition(" of ")[0]
     assert f"<tr><td>all</td><td>{total}</td>" in page
 
 
 MISTAKES = {
-    "no devices": ((), "--topology=v5p:4x4x4, or --devices=8"),
+    "no devices": ((), "--topology=v5p:4x4x4 or h100:8, or --devices=8"),
     "both": (("--devices=2", "--topology=v5e:2x2"), "--devices: expected nothing beside --topology"),
     "chip": (("--devices=1", "--chip=H10"), "did you mean H100"),
     "family": (("--topology=v7:2x2",), "--topology: expected FAMILY:AxB"),
@@ -141,3 +149,64 @@ def test_a_search_lists_what_fits_best_first(config):
     assert len(found) == 2 and all(choice["fits"] for choice in found)
     assert found[0]["step_seconds"] <= found[1]["step_seconds"]
     assert any(flag.startswith("--config.mesh.fsdp") for flag in found[0]["flags"])
+
+
+@pytest.fixture(scope="module")
+def on_gpus(config, tmp_path_factory):
+    """A plan for two hosts of four H100, and its page."""
+    page = tmp_path_factory.mktemp("plan") / "plan.html"
+    mesh = ("--config.mesh.data=1", "--config.mesh.fsdp=-1")
+    code, out, err = plan_here(f"--config={config}", "--topology=h100:2x4", *mesh, f"--html={page}", "--json")
+    assert code == 0, err
+    return json.loads(out), page.read_text()
+
+
+@needs_cuda
+@pytest.mark.slow
+def test_a_step_is_compiled_for_gpus_and_its_time_estimated(on_gpus):
+    found, page = on_gpus
+    assert found["devices"] == 8 and found["chip"] == "NVIDIA H100 80GB HBM3" and found["mesh"]["fsdp"] == 8
+    assert found["device_memory"] == pytest.approx(0.75 * 84_942_979_072)  # what JAX takes
+    assert found["collective_parts"]["all-gather"] > 0.5 * found["collective_bytes_minimum"] / 2
+    assert found["step_seconds"] == pytest.approx(sum(found["step_estimate"].values()))
+    assert found["step_seconds"] > found["step_seconds_least"] == max(found["step_parts"].values())
+    sent = found["collective_bytes_per_step"]
+    assert sent / 200e9 <= found["step_parts"]["collectives"] * 1.001 < sent / 50e9  # four cards a host, not NVLink
+    assert found["limits"] and all(limit.replace("'", "&#39;") in page for limit in found["limits"])
+    assert "Estimated time of a step" in page
+
+
+@needs_cuda
+@pytest.mark.slow
+def test_estimates_are_called_estimates(config):
+    code, out, err = plan_here(f"--config={config}", "--topology=h100:1", "--config.num_steps=1000000")
+    assert code == 0, err
+    rows = re.findall(r"^ (.*?) +│ +(.*?) *$", out.partition("\nsummary\n")[2], re.MULTILINE)
+    assert [name for name, _ in rows] == [
+        "memory of a device", "a step, estimated", "a step at best", "1,000,000 steps, estimated", "MFU, estimated",
+        "device-hours, estimated", "limits", "", "",
+    ]  # fmt: skip
+    assert "compiled, not run: times are estimates" in dict(rows)["limits"]
+
+
+@needs_cuda
+def test_what_the_compiler_for_gpus_ignores_is_refused(config):
+    code, _, err = plan_here(f"--config={config}", "--topology=h100:1", "--config.mesh.moments=host")
+    assert code == 2 and err.startswith("txjax: config.mesh.moments: expected device") and "got 'host'" in err
+
+
+@needs_cuda
+@pytest.mark.slow
+def test_a_plan_that_does_not_fit_says_how_jax_takes_more(config, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "1e-6")
+    code, out, err = plan_here(f"--config={config}", "--topology=h100:1", "--json")
+    assert code == 2 and json.loads(out)["device_memory"] == 84_943
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION=0.92 lets JAX take more than 0% of a device's memory" in err
+
+
+@needs_cuda
+@pytest.mark.slow
+def test_a_search_of_gpus_compiles_the_best(config):
+    code, out, err = plan_here(f"--config={config}", "--topology=a100:4", "--search", "--compile=2")
+    assert code == 0, err
+    assert "2 that fit (compiled)" in out and "a step, estimated" in out and "limit: compiled, not run" in out

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
+from txjax.plan.collectives import collectives
 from txjax.plan.hlo import Program
+from txjax.plan.traffic import memory_traffic
 from txjax.sharding import Mesh
 
 pytestmark = pytest.mark.mesh
@@ -45,7 +47,7 @@ EXCHANGES = {
 @pytest.mark.parametrize("kind", EXCHANGES)
 def test_bytes_of_each_collective(kind):
     function, out, sent = EXCHANGES[kind]
-    found = compiled(mapped(function, out), SPLIT).collectives()
+    found = collectives(compiled(mapped(function, out), SPLIT))
     assert [(c.kind, c.sent, c.times) for c in found] == [(kind, sent, 1)]
     assert found[0].devices in (N, 2)
 
@@ -53,26 +55,26 @@ def test_bytes_of_each_collective(kind):
 def test_a_collective_in_a_loop_counts_every_iteration():
     step = mapped(EXCHANGES["collective-permute"][0])
     program = compiled(lambda x: jax.lax.scan(lambda c, _: (step(c) * 2, None), x, None, length=ROUNDS)[0], SPLIT)
-    assert sum(c.sent * c.times for c in program.collectives()) == ROUNDS * SIZE // N
+    assert sum(c.sent * c.times for c in collectives(program)) == ROUNDS * SIZE // N
     nested = compiled(
         lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jax.lax.fori_loop(0, ROUNDS, lambda _, c: step(c) * 2, x), x),
         SPLIT,
     )
-    assert sum(c.sent * c.times for c in nested.collectives()) == 3 * ROUNDS * SIZE // N
+    assert sum(c.sent * c.times for c in collectives(nested)) == 3 * ROUNDS * SIZE // N
 
 
 def test_one_device_sends_nothing():
-    assert not compiled(lambda x: x @ x.T, WHOLE).collectives()
+    assert not collectives(compiled(lambda x: x @ x.T, WHOLE))
 
 
 def test_memory_traffic_of_reads_and_writes():
-    assert compiled(lambda x: jnp.sin(x) + 1, WHOLE).memory_traffic() == 2 * SIZE
-    assert compiled(lambda x: jnp.sin(x) + 1, SPLIT).memory_traffic() == 2 * SIZE // N
+    assert memory_traffic(compiled(lambda x: jnp.sin(x) + 1, WHOLE)) == 2 * SIZE
+    assert memory_traffic(compiled(lambda x: jnp.sin(x) + 1, SPLIT)) == 2 * SIZE // N
 
 
 def test_slices_of_an_array_in_a_loop_are_read_once():
     def rows(x):
         return jax.lax.scan(lambda total, row: (total + jnp.sin(row), None), jnp.zeros(K), x)[0]
 
-    traffic = compiled(rows, WHOLE).memory_traffic()
+    traffic = memory_traffic(compiled(rows, WHOLE))
     assert SIZE <= traffic <= 6 * SIZE  # the sum goes to and fro with each row; the whole array would be M times more

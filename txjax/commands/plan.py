@@ -10,13 +10,13 @@ from typing import Any
 from txjax.cli.parser import Parser
 from txjax.numbers import byte_size, duration
 
-SUMMARY = "predict memory, time and cost of a run on a TPU slice or other devices, without them"
+SUMMARY = "predict memory, time and cost of a run on a TPU slice, GPUs or other devices, without them"
 
 
 def run(argv: list[str]) -> int:
     parser = Parser("plan", __doc__)
     parser.add_config()
-    parser.add_argument("--topology", help="a slice of a TPU pod: v4, v5e, v5p or v6e, such as v5p:4x4x4")
+    parser.add_argument("--topology", help="a slice of a TPU pod such as v5p:4x4x4, or GPUs such as h100:8, h100:4x8")
     parser.add_argument("--slices", type=int, default=1, help="number of slices")
     parser.add_argument("--devices", type=int, help="without --topology: number of fake devices of this CPU")
     parser.add_argument("--chip", default="H100", help="the chip that each fake device stands for")
@@ -39,21 +39,25 @@ def run(argv: list[str]) -> int:
     from txjax.plan import layouts
     from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
-    from txjax.plan.summary import summary
+    from txjax.plan.summary import limit_rows, summary
+    from txjax.plan.target import check_moments
     from txjax.train.check import check_layout
 
     target = _target(flags)
 
     def load(more: Sequence[str]) -> Any:
-        return with_default_eval_data(config.load(flags.config, [*overrides, *more]))
+        experiment = with_default_eval_data(config.load(flags.config, [*overrides, *more]))
+        check_moments(experiment, target)
+        return experiment
 
     facts = functools.partial(summary, runs=flags.runs, price=flags.price)
+    limits = limit_rows(target)
     if flags.search:
         choices, looked = layouts.search(load, target, flags.compile)
         if flags.json:
             print(json.dumps([{"flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]))
         else:
-            show_search(flags.config, choices, looked, facts)
+            show_search(flags.config, choices, looked, facts, target.limits)
         return 0 if choices else 1
 
     experiment = load(())
@@ -65,41 +69,46 @@ def run(argv: list[str]) -> int:
         from txjax.io.files import replace_text
         from txjax.report.plan_page import page
 
-        replace_text(flags.html, page(f"{flags.config} on {target.name}", plan, rows, facts(plan)))
+        replace_text(flags.html, page(f"{flags.config} on {target.name}", plan, rows, [*facts(plan), *limits]))
     if flags.json:
         print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
     else:
-        show(flags.config, plan, rows, facts(plan))
+        show(flags.config, plan, rows, [*facts(plan), *limits])
     if not plan.fits:
         _refuse(plan, layouts.remedy(load, target))
     return 0
 
 
 def _target(flags: argparse.Namespace) -> Any:
-    from txjax.plan.target import fake, slice_of
+    from txjax.plan.target import fake, target_of
     from txjax.types import UserError
 
     if flags.topology and flags.devices:
         raise UserError("--devices", "nothing beside --topology, which says how many there are", flags.devices)
     if flags.topology:
-        return slice_of(flags.topology, flags.slices)
+        return target_of(flags.topology, flags.slices)
     if flags.devices is None or flags.devices < 1:
-        raise UserError("txjax plan", "--topology=v5p:4x4x4, or --devices=8 with --chip=H100", flags.devices)
+        raise UserError("txjax plan", "--topology=v5p:4x4x4 or h100:8, or --devices=8 with --chip", flags.devices)
     return fake(flags.devices, flags.chip)
 
 
 def _refuse(plan: Any, remedy: Any) -> None:
+    from txjax.plan.target import MEMORY_SHARE
     from txjax.types import UserError
 
-    room = plan.target.chip.memory
-    hint = "of what should fit near it, nothing did when it was compiled: take more devices, or try --search"
+    room = plan.target.room
+    hints = ["of what should fit near it, nothing did when it was compiled: take more devices, or try --search"]
     if remedy:
-        hint = f"{' '.join(remedy.flags)} fits, with {byte_size(remedy.plan.total_bytes)} (compiled)"
+        hints = [f"{' '.join(remedy.flags)} fits, with {byte_size(remedy.plan.total_bytes)} (compiled)"]
+    if plan.target.memory_share < 1:
+        hints.append(f"{MEMORY_SHARE}=0.92 lets JAX take more than {plan.target.memory_share:.0%} of a device's memory")
+    if plan.target.platform == "cpu":
+        hints += plan.target.limits
     raise UserError(
         "config",
         f"a step that fits the {byte_size(room)} of a device",
         f"{byte_size(plan.total_bytes)}, {byte_size(max(plan.total_bytes - room, 0))} too much",
-        hint=hint,
+        hint="; ".join(hints),
     )
 
 
@@ -147,6 +156,7 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], facts: Sequence[tup
         "roofline",
         ["", ""],
         [[f"{name}, if it were alone", duration(seconds)] for name, seconds in plan.seconds.items()]
+        + _estimated(plan.estimate)
         + [["attention", "; ".join(plan.attention)]]
         + [["custom kernels in a step", f"{plan.kernels:,}"]]
         + [["compiling took", f"{plan.compile_seconds:.0f} s"]],
@@ -159,10 +169,19 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], facts: Sequence[tup
     terminal_table.table("summary", ["", ""], facts)
 
 
-def show_search(config: str, choices: Sequence[Any], looked: int, facts: Any) -> None:
-    """Prints the layouts that fit, best first."""
+def _estimated(estimate: Any) -> list[list[str]]:
+    """Rows of the estimated times of a step's parts."""
+    if estimate is None:
+        return []
+    names = estimate.parts | {"all": estimate.seconds, "all exchanges, hidden or not": estimate.exchanges}
+    return [[f"{name}, estimated", duration(t)] for name, t in names.items()]
+
+
+def show_search(config: str, choices: Sequence[Any], looked: int, facts: Any, limits: Sequence[str]) -> None:
+    """Prints the layouts that fit, best first, and what their figures leave out."""
     from txjax.log.terminal_table import table
 
     lines = [[" ".join(choice.flags), *(value for _, value in facts(choice.plan))] for choice in choices]
     columns = ["flags", *(name for name, _ in facts(choices[0].plan))] if choices else [""]
     table(f"{config}: {len(choices)} that fit (compiled), of {looked} looked at", columns, lines)
+    print(*(f"limit: {limit}" for limit in limits), sep="\n", end="\n" if limits else "")

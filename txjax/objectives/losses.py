@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import Logits
+from txjax.objectives.logit_statistics import logit_statistics
 from txjax.types import Mean, config_field, is_on
 
 Sums = tuple[dict[str, Mean], dict[str, Mean]]
@@ -79,13 +80,15 @@ class CrossEntropy:
     ) -> dict[str, jax.Array]:
         """The terms and the accuracy at each position, by name."""
 
-        def mix(values: Any) -> jax.Array:
-            first = values(logits, targets)
-            return first if other is None else share * first + (1 - share) * values(logits, other)
+        statistics = logit_statistics(logits, (targets,) if other is None else (targets, other))
 
-        log_z = jax.nn.logsumexp(logits, axis=-1)
-        chosen = mix(_target_logits)
-        parts = {name: log_z - chosen, "accuracy": mix(correct)}
+        def mix(first: jax.Array, second: jax.Array | None = None) -> jax.Array:
+            return first if second is None else share * first + (1 - share) * second
+
+        log_z = statistics.log_z
+        chosen = mix(*statistics.chosen)
+        right = (statistics.best == target for target in (targets, other) if target is not None)
+        parts = {name: log_z - chosen, "accuracy": mix(*(hit.astype(jnp.float32) for hit in right))}
         if train and is_on(self.label_smoothing):
             parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))
         if train and is_on(self.z_loss):

@@ -5,10 +5,14 @@ import dataclasses
 from typing import Any
 
 from txjax.experiment import Experiment
+from txjax.plan.collectives import Collective, collectives
 from txjax.plan.figures import Figures
+from txjax.plan.kernels import custom_kernels
 from txjax.plan.minimum import between_slices, least
 from txjax.plan.program import Compiled, state_bytes
+from txjax.plan.rooflines import Estimate, estimate
 from txjax.plan.target import Target
+from txjax.plan.traffic import memory_traffic
 from txjax.train.state.state import Layout
 
 
@@ -23,6 +27,7 @@ class Plan:
       bytes: memory of the state, and of temporaries during a step.
       activations: of these bytes, those kept for the backward pass; an estimate.
       collectives: bytes sent in a step by kind; {} if not compiled.
+      exchange_seconds: of these, or of the minimum if not compiled, at the links' bandwidth.
       minimum: lower bound of the bytes sent in a step, by purpose.
       between: lower bound of the bytes sent between slices in a step; 0 for one slice.
       traffic: bytes read from and written to memory in a step; 0 if not compiled.
@@ -31,6 +36,7 @@ class Plan:
       compile_seconds: 0 if not compiled.
       fits: whether the compiler found enough memory; if not compiled, by the estimate.
       num_steps: updates of the run.
+      estimate: the step's time by its kernels, of a program that was compiled for a GPU; else None.
     """
 
     target: Target
@@ -39,6 +45,7 @@ class Plan:
     bytes: dict[str, int]
     activations: int
     collectives: dict[str, int]
+    exchange_seconds: float
     minimum: dict[str, int]
     between: int
     traffic: int
@@ -47,6 +54,7 @@ class Plan:
     compile_seconds: float
     fits: bool
     num_steps: int
+    estimate: Estimate | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -57,18 +65,22 @@ class Plan:
         """The time of each resource for one step, if it were the only limit."""
         chip = self.target.chip
         devices = len(self.target.devices)
-        sent = sum((self.collectives or self.minimum).values())
         alone = {
             "compute": self.figures.flops_done / devices / chip.peak_flops,
             "memory": self.traffic / chip.memory_bandwidth,
-            "collectives": sent / chip.interconnect,
+            "collectives": self.exchange_seconds,
         }
         return alone | ({"between slices": self.between / chip.network} if self.between and chip.network else {})
 
     @property
-    def step_seconds(self) -> float:
+    def least_seconds(self) -> float:
         """The roofline (Williams et al. 2009): the slowest part's time. A lower bound of the real step."""
         return max(self.seconds.values())
+
+    @property
+    def step_seconds(self) -> float:
+        """The estimated time of a step; of a plan without an estimate, its lower bound."""
+        return self.estimate.seconds if self.estimate else self.least_seconds
 
     @property
     def mfu(self) -> float:
@@ -97,7 +109,7 @@ class Plan:
             "bytes_per_device": self.total_bytes,
             "bytes_parts": self.bytes,
             "activations": self.activations,
-            "device_memory": self.target.chip.memory,
+            "device_memory": self.target.room,
             "fits": self.fits,
             "collective_bytes_per_step": sum(self.collectives.values()),
             "collective_parts": self.collectives,
@@ -109,6 +121,9 @@ class Plan:
             "kernels": self.kernels,
             "step_seconds": self.step_seconds,
             "step_parts": self.seconds,
+            "step_seconds_least": self.least_seconds,
+            "step_estimate": self.estimate.parts if self.estimate else None,
+            "limits": self.target.limits,
             "mfu": self.mfu,
             "compile_seconds": self.compile_seconds,
             "device_hours": hours,
@@ -138,9 +153,19 @@ def price(
     memory = state | {"activations, gradients (estimate)": kept + state["parameters"]}
     if compiled:
         memory = state | {"activations, temporaries": compiled.temporaries, "program": compiled.code}
+    minimum = least(experiment, layout)
+    placed = list(layout.batch.mesh.devices.flat)
+
+    def bandwidth(collective: Collective) -> float:
+        return target.bandwidth(collective.groups, placed)
+
     sent: collections.Counter[str] = collections.Counter()
-    for collective in program.collectives() if program else ():
+    exchange_seconds = 0.0
+    for collective in collectives(program) if program else ():
         sent[collective.kind] += collective.sent * collective.times
+        exchange_seconds += collective.sent * collective.times / bandwidth(collective)
+    if not sent:
+        exchange_seconds = sum(minimum.values()) / target.bandwidth((tuple(range(devices)),), placed)
     return Plan(
         target=target,
         mesh=mesh.sizes(devices),
@@ -148,12 +173,14 @@ def price(
         bytes=memory,
         activations=kept,
         collectives=dict(sent),
-        minimum=least(experiment, layout),
+        exchange_seconds=exchange_seconds,
+        minimum=minimum,
         between=between_slices(experiment, layout, target.slices),
-        traffic=program.memory_traffic() if program else 0,
+        traffic=memory_traffic(program) if program else 0,
         attention=compiled.attention if compiled else (),
-        kernels=program.kernels() if program else 0,
+        kernels=custom_kernels(program) if program else 0,
         compile_seconds=compiled.seconds if compiled else 0.0,
-        fits=sum(memory.values()) <= target.chip.memory and (compiled is None or program is not None),
+        fits=sum(memory.values()) <= target.room and (compiled is None or program is not None),
         num_steps=experiment.num_steps,
+        estimate=estimate(program, target.chip, bandwidth) if program and target.platform == "gpu" else None,
     )

@@ -19,6 +19,7 @@ from txjax.train.state.state import Layout, build_layout
 from txjax.train.step import jit_step
 from txjax.types import PyTree
 
+_LOWERED_FOR = {"gpu": "cuda"}  # JAX's name of a platform when it lowers a program for it, if it is another one
 _UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -53,7 +54,8 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
     began = time.perf_counter()
     _, batch = costliest_batch(experiment, layout.variables)
     with choices() as chosen:
-        lowered = jit_step(experiment, layout).trace(layout.abstract, batch).lower(lowering_platforms=(platform,))
+        traced = jit_step(experiment, layout).trace(layout.abstract, batch)
+        lowered = traced.lower(lowering_platforms=(_LOWERED_FOR.get(platform, platform),))
     attention = tuple(dict.fromkeys(f"{choice.kernel}: {choice.why}" for choice in chosen))
     try:
         compiled = lowered.compile()

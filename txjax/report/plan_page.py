@@ -17,15 +17,22 @@ def page(title: str, plan: Plan, rows: Sequence[dict[str, Any]], facts: Sequence
     """
     mesh = ", ".join(f"{axis} {size}" for axis, size in plan.mesh.items() if size > 1) or "one device"
     sizes = plan.bytes | {"all": plan.total_bytes}
-    memory = {name: (byte_size(size), size / plan.target.chip.memory) for name, size in sizes.items()}
-    times = {name: (duration(seconds), seconds / plan.step_seconds) for name, seconds in plan.seconds.items()}
+    memory = {name: (byte_size(size), size / plan.target.room) for name, size in sizes.items()}
     charts = {
-        f"Memory of a device, of {byte_size(plan.target.chip.memory)}": memory,
-        f"Time of a step, each part alone, of {duration(plan.step_seconds)}": times,
+        f"Memory of a device, of {byte_size(plan.target.room)}": memory,
+        f"Time of a step, each part alone, of {duration(plan.least_seconds)}": _times(plan.seconds, plan.least_seconds),
     }
+    if plan.estimate:
+        title = f"Estimated time of a step, {duration(plan.step_seconds)}"
+        charts[title] = _times(plan.estimate.parts, plan.step_seconds)
     largest = max((row["bytes_per_device"] for row in rows), default=1)
     layout = [{"parameter": r["parameter"], "axes": _axes(r), "bytes": r["bytes_per_device"]} for r in rows]
     return render("plan.html", title, f"Mesh: {mesh}", facts=facts, charts=charts, rows=layout, largest=largest)
+
+
+def _times(parts: dict[str, float], whole: float) -> dict[str, tuple[str, float]]:
+    """Each part's time and its share of the whole."""
+    return {name: (duration(seconds), seconds / whole) for name, seconds in parts.items()}
 
 
 def _axes(row: dict[str, Any]) -> list[tuple[str, int, str]]:

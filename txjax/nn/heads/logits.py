@@ -14,6 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.layers.linear import align
+from txjax.nn.parameters import remat
 from txjax.sharding import constrain
 
 
@@ -118,6 +119,7 @@ class Logits:
         Args:
           chunk: positions of each row that are computed at a time; the backward pass computes them again, so that
             neither pass has more logits in memory than [*batch without its last dimension, chunk, V]. If None, all.
+            What `function` names `log_z` is kept.
         """
         length = self.features.shape[-2]
         if chunk is None or chunk >= length:
@@ -134,7 +136,6 @@ class Logits:
         # All-gathered once, not in every turn; cast in each turn, so that the turns' gradients are summed in float32.
         kernel = None if self.kernel is None else constrain(self.kernel, "width", "vocab")
 
-        @jax.checkpoint
         def turn(features: jax.Array, *rows: jax.Array) -> Any:
             return function(dataclasses.replace(self, features=features, kernel=kernel).dense(), *rows)
 
@@ -142,5 +143,6 @@ class Logits:
             x = jnp.moveaxis(x, 0, axis)
             return x.reshape(*x.shape[:axis], turns * chunk)[..., :length]
 
-        parts = jax.lax.map(lambda part: turn(*part), tuple(cut(x) for x in (self.features, *rows)))
+        recompute = remat.recomputed(turn, turns, remat.LOG_Z)
+        parts = jax.lax.map(lambda part: recompute(*part), tuple(cut(x) for x in (self.features, *rows)))
         return jax.tree.map(join, parts)

@@ -14,12 +14,13 @@ Policy = Callable[..., Any]
 _ATTENTION = ("query", "key", "value", "attended")  # inputs of attention, and the input of its output projection
 _LINEAR = ("query", "key", "value", "attention", "hidden", "mlp")  # products with parameters
 _STREAM = "stream"  # a block's input
+LOG_Z = "log_z"  # of logits whose other numbers are recomputed
 NAMES = (_STREAM, "attended", *_LINEAR)
 
 
 def checkpoint_name(x: jax.Array, name: str) -> jax.Array:
     """x under a name that policies refer to. It has no cost: it is not part of the compiled program."""
-    assert name in NAMES, name
+    assert name in (*NAMES, LOG_Z), name
     return jax.ad_checkpoint.checkpoint_name(x, name)
 
 
@@ -36,6 +37,12 @@ class Remat:
     keeps: str
     policy: Policy | None
     host: bool = False
+
+
+def recomputed(function: Callable[..., Any], turns: int, *names: str) -> Callable[..., Any]:
+    """A function whose backward pass, in one of so many turns of a loop, recomputes all but what has these names."""
+    policy = jax.checkpoint_policies.save_only_these_names(*names)
+    return jax.checkpoint(function, prevent_cse=needs_barriers(turns), policy=policy)
 
 
 def needs_barriers(turns: int, layers: int = 1) -> bool:

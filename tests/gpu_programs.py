@@ -1,0 +1,86 @@
+"""What XLA compiles for H100 of one layer of four families, on one GPU and on eight: tests/gpu_programs.json.
+
+    python tests/gpu_programs.py [gpt2 ...]    compiles them, and writes what changed
+
+It needs the extra `plan-gpu` and no GPU. A commit that changes the file says why. `tests/plan/test_gpu_programs.py`
+compares the programs of the code with it.
+"""
+
+import collections
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from txjax import config
+from txjax.experiment import Experiment, with_default_eval_data
+from txjax.plan.program import compile_step, laid_out
+from txjax.plan.target import target_of
+from txjax.plan.traffic import memory_traffic
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = Path(__file__).with_suffix(".json")
+EXAMPLES = 8  # of a GPU
+# A config, and its flags. The sizes of the layers are the published ones.
+LAYERS = {
+    "gpt2": ("text/gpt2.py", ()),
+    "llama": ("text/llama.py:125M", ("mesh.data=1", "mesh.fsdp=-1")),  # several documents in a row of tokens
+    "vit": ("vision/vit_imagenet.py", ("model.stack.remat=none",)),
+    "bert": ("text/bert_base.py", ()),
+}
+TOPOLOGIES = ("h100:1", "h100:8")
+NAMES = [f"{layer} {topology}" for layer in LAYERS for topology in TOPOLOGIES]
+
+
+def experiment(name: str) -> tuple[Experiment, str]:
+    """The experiment of one layer, and its topology."""
+    layer, topology = name.split()
+    file, flags = LAYERS[layer]
+    size = EXAMPLES * int(topology.partition(":")[2])
+    more = [f"--config.{flag}" for flag in (*flags, "model.depth=1", f"batch_size={size}", "microbatches=1")]
+    return with_default_eval_data(config.load(str(ROOT / "configs" / file), more)), topology
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Custom calls by their functions, gathers that kernels wait for, bytes of temporaries and of memory traffic."""
+    one_layer, topology = experiment(name)
+    target = target_of(topology)
+    with laid_out(one_layer, target) as layout:
+        compiled = compile_step(one_layer, layout, target.platform)
+    program = compiled.program
+    assert program is not None
+    calls: collections.Counter[str] = collections.Counter()
+    synchronous = 0
+    for computation, instruction in program.instructions():
+        if instruction.target:
+            calls[instruction.target] += program.runs[computation]
+        gather = re.match(r"all-gather(-start)?$", instruction.opcode)
+        synchronous += bool(gather and ('"is_sync":true' in instruction.text or not gather[1]))
+    return {
+        "custom_calls": dict(sorted(calls.items())),
+        "synchronous_gathers": synchronous,
+        "temporaries": compiled.temporaries,
+        "traffic": memory_traffic(program),
+    }
+
+
+def reference() -> dict[str, Any]:
+    """The stored figures by name, and `jax`, the version that compiled them."""
+    return json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
+
+
+def main(layers: list[str]) -> None:
+    stored = {name: figures for name, figures in reference().items() if name in NAMES}
+    for name in NAMES:
+        if not layers or name.split()[0] in layers:
+            stored[name] = measured(name)
+            print(name, json.dumps(stored[name]), flush=True)
+            REFERENCE.write_text(json.dumps({"jax": jax.__version__} | stored, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_platforms", "cpu")
+    main(sys.argv[1:])
