@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.models.cards import CLASSES, VOCAB, Card, Example, Preset, Size
+from txjax.models.cards import CLASSES, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.hierarchical import Stage
 from txjax.models.multimodal.unit.map_encoder import MapEncoder
 from txjax.models.multimodal.unit.unit import DecodedTask, UniT
@@ -101,6 +101,16 @@ CARD = Card(
             paper="Hu and Singh 2021",
             remark="eight data sets, one decoder; without BERT's pooler",
             sizes={"": Size(200_917_308, "the authors' code: 201,507,900, with BERT's pooler, which is not used")},
+        ),
+    ),
+    systems=(
+        System(
+            name="UniT",
+            config="configs/multimodal/unit.py",
+            score="eight data sets in one run: counts 91.0% of digits, AP50 21.2",
+            presets=(unit,),
+            equal_to="[DetrModel, BertModel, step by step](tests/multimodal/test_unit.py)",
+            compiled="not compiled yet",
         ),
     ),
 )
