@@ -25,6 +25,7 @@ from txjax.sharding import Mesh
 RATES = {"124M": 6e-4, "355M": 3e-4, "774M": 2.5e-4, "1.5B": 2e-4}
 VARIANTS = tuple(RATES)
 PLANS = (
+    ("gpt2-124m", "124M", "h100:8", ()),
     ("gpt2-1.5b", "1.5B", "v5e:16x16", ("batch_size=512", "mesh.data=32", "mesh.fsdp=8")),
     ("gpt2-1.5b", "1.5B", "v5p:4x4x4", ("batch_size=512", "mesh.data=8", "mesh.fsdp=8")),
     (
