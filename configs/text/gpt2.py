@@ -4,6 +4,9 @@ config/train_gpt2.py): half a million tokens an update, 300 billion in all, no d
     txjax train --config=configs/text/gpt2.py --workdir=runs/gpt2
     txjax train --config=configs/text/gpt2.py:355M --workdir=runs/gpt2_355m --config.microbatches=8
 
+The first is for eight GPUs; one H100 needs `--config.microbatches=8` (28.1 of the 59.3 GiB that JAX takes of it, by
+`txjax plan --topology=h100:1`).
+
 The peak rates above 124M are GPT-3's for these sizes (Brown et al. 2020, table 2.1). OpenWebText is not in TFDS: TFDS's
 `c4/en` replaces it, and a byte-level BPE of GPT-2's size is trained on its first million documents.
 
@@ -25,6 +28,7 @@ from txjax.sharding import Mesh
 RATES = {"124M": 6e-4, "355M": 3e-4, "774M": 2.5e-4, "1.5B": 2e-4}
 VARIANTS = tuple(RATES)
 PLANS = (
+    ("gpt2-124m", "124M", "h100:8", ()),
     ("gpt2-1.5b", "1.5B", "v5e:16x16", ("batch_size=512", "mesh.data=32", "mesh.fsdp=8")),
     ("gpt2-1.5b", "1.5B", "v5p:4x4x4", ("batch_size=512", "mesh.data=8", "mesh.fsdp=8")),
     (

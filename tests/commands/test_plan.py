@@ -88,19 +88,19 @@ def test_the_page_shows_every_parameter(sharded):
 
 def test_one_device_sends_nothing_and_tables_say_so(config, tmp_path):
     """The summary is the last table and the first of the page: verdict, time and cost of the run."""
-    flags = ("--devices=1", "--chip=A100", "--price=1e6", "--config.num_steps=1000000", f"--html={tmp_path}/plan.html")
+    flags = ("--devices=1", "--chip=A100", "--price=1e6", "--config.num_steps=10000000", f"--html={tmp_path}/plan.html")
     code, out, err = plan_here(f"--config={config}", *flags)
     assert code == 0, err
     assert "all-gather" not in out
     rows = dict(re.findall(r"^ (.+?) +│ +(.*?) *$", out.partition("\nsummary\n")[2], re.MULTILINE))
     assert list(rows) == [
-        "memory of a device", "a step at best", "1,000,000 steps at best", "MFU at best", "device-hours", "cost",
+        "memory of a device", "a step at best", "10,000,000 steps at best", "MFU at best", "device-hours", "cost",
         "limits",
     ]  # fmt: skip
     memory = r"[\d.]+ KiB of 59.44 GiB \(75%, by XLA_PYTHON_CLIENT_MEM_FRACTION\), fits"
     assert re.fullmatch(memory, rows["memory of a device"])
     assert rows["limits"].startswith("the program is a CPU's: --topology=a100:1 compiles the GPU's")
-    assert rows["a step at best"].endswith(" takes") and rows["1,000,000 steps at best"].endswith((" s", " min"))
+    assert rows["a step at best"].endswith(" takes") and rows["10,000,000 steps at best"].endswith((" s", " min"))
     assert float(rows["cost"].replace(",", "")) == pytest.approx(1e6 * float(rows["device-hours"]), rel=0.01)
     page = (tmp_path / "plan.html").read_text()
     shown = dict(re.findall(r"<tr><td>(.*?)</td><td>([^<]*)</td></tr>", page))

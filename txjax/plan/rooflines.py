@@ -4,9 +4,8 @@ A GPU runs a program's kernels one after the other, and its exchanges beside the
 what the compiled program would take if each kernel were as fast as published kernels of its kind.
 """
 
-import collections
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from txjax.chips import Chip
 from txjax.plan.collectives import Collective, collective_of
@@ -33,7 +32,17 @@ _ATTENTION: dict[tuple[bool, bool], dict[int, tuple[float, float]]] = {  # backw
 }
 
 PARTS = ("products", "attention", "other kernels", "launches", "waiting for exchanges")
-Parts = collections.Counter[str]  # seconds
+
+
+class Parts(dict[str, float]):
+    """Seconds by what takes them."""
+
+    def add(self, seconds: Mapping[str, float], times: int = 1) -> None:
+        for name, value in seconds.items():
+            self[name] = self.get(name, 0.0) + times * value
+
+    def total(self) -> float:
+        return sum(self.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +69,7 @@ def estimate(program: Program, chip: Chip, bandwidth: Callable[[Collective], flo
       bandwidth: bytes/s that a device of a collective's groups sends, by the data sheets.
     """
     parts, exchanges = _Clock(program, chip, bandwidth).run(program.entry)
-    return Estimate({name: parts[name] for name in PARTS}, exchanges)
+    return Estimate({name: parts.get(name, 0.0) for name in PARTS}, exchanges)
 
 
 def attention_share(work: AttentionWork) -> float:
@@ -90,13 +99,13 @@ class _Clock:
                 idle = max(idle, parts.total()) + seconds
                 ends[instruction.name] = idle
             if end := ends.pop(_awaited(instruction), None):
-                parts["waiting for exchanges"] += max(0.0, end - parts.total())
+                parts.add({"waiting for exchanges": max(0.0, end - parts.total())})
             elif instruction.opcode in ("while", "call", "conditional"):
                 inside, sent = self._called(instruction)
-                parts.update(inside)
+                parts.add(inside)
                 exchanges += sent
             elif collective is None and not is_free(instruction):
-                parts.update(self._kernel(name, instruction))
+                parts.add(self._kernel(name, instruction))
         return parts, exchanges
 
     def _collective(self, name: str, instruction: Instruction) -> Collective | None:
@@ -116,7 +125,7 @@ class _Clock:
         rounds = self.program.rounds(instruction) if instruction.opcode == "while" else 1
         parts = Parts()
         for inside, _ in times:
-            parts.update({part: rounds * seconds for part, seconds in inside.items()})
+            parts.add(inside, rounds)
         return parts, rounds * sum(sent for _, sent in times)
 
     def _kernel(self, name: str, instruction: Instruction) -> dict[str, float]:
