@@ -36,7 +36,7 @@ PARAMS = jax.tree.map(lambda x: 8 * (x - 0.1), variables(MODEL, ONE, ONE))  # te
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
-    texts = {"source": "say: {first}", "target": "{second}", "tokenizer": TOKENIZER}
+    texts = {"source_text": "say: {first}", "target_text": "{second}", "tokenizer": TOKENIZER}
     data = Pairs("made_sentences", "train", data_dir, **texts, source_length=24, length=16)
     return Experiment(model=MODEL, objective=NextToken(), data=data, trackers=())
 

@@ -58,7 +58,7 @@ JSONLines({source.paths!r}).features()
     builder = subprocess.Popen([sys.executable, "-c", build], env=environment, stdout=subprocess.PIPE, text=True)
     assert builder.stdout is not None and builder.stdout.readline() == "indexing\n"
     os.kill(builder.pid, signal.SIGKILL)
-    builder.wait()
+    builder.communicate()
     started = time.monotonic()
     read = f"from txjax.data import JSONLines; print(len(JSONLines({source.paths!r}).open('train', ['text'])))"
     done = subprocess.run([sys.executable, "-c", read], env=environment, capture_output=True, text=True, check=True)

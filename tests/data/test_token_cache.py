@@ -10,13 +10,14 @@ import time
 import numpy as np
 import pytest
 
-from txjax.data import Bytes, Characters
+from txjax.data import TFDS, Bytes, Characters
 from txjax.data.loading import disk_cache as data_cache
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.text import token_cache as tokens
 from txjax.data.text.token_cache import open_tokens
-from txjax.data.tfds.records import Records
 
-ARGUMENTS = ("txjax_python_text", "validation", None, "text")
+SPLIT = RecordSplit(TFDS("txjax_python_text"), "validation")
+ARGUMENTS = (SPLIT, "text")
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def texts():
-    source = Records(*ARGUMENTS[:3], ["text"])
+    source = SPLIT.open(["text"])
     return [record["text"] for record in source.read(0, len(source))]
 
 
@@ -70,7 +71,7 @@ def test_the_smallest_dtype_that_fits_is_used(cache):
 
 def test_each_split_and_tokenizer_has_its_own(cache):
     prints = {
-        open_tokens("txjax_python_text", split, None, "text", tokenizer).fingerprint
+        open_tokens(RecordSplit(TFDS("txjax_python_text"), split), "text", tokenizer).fingerprint
         for split in ("validation", "validation[:50%]")
         for tokenizer in (Bytes(), Bytes(("[MASK]",)))
     }
@@ -86,7 +87,7 @@ def test_it_is_built_once(cache, monkeypatch):
 @pytest.mark.parametrize("name", ["tokens.bin", "documents.bin", "meta.json", "made_from.json", "digests.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose"])
 def test_a_damaged_cache_is_rebuilt(cache, caplog, texts, name, damage):
-    open_tokens("txjax_python_text", "validation", None, "path", Bytes())
+    open_tokens(SPLIT, "path", Bytes())
     path = only(cache) / name
     content = path.read_bytes()
     if damage == "flip":
@@ -96,7 +97,7 @@ def test_a_damaged_cache_is_rebuilt(cache, caplog, texts, name, damage):
     else:
         path.unlink()
     with caplog.at_level(logging.WARNING):
-        open_tokens("txjax_python_text", "validation", None, "path", Bytes())
+        open_tokens(SPLIT, "path", Bytes())
     assert "is damaged" in caplog.text and "building it again" in caplog.text
     assert path.read_bytes() == content
 
@@ -123,8 +124,9 @@ def test_a_failed_build_leaves_no_cache(cache):
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from txjax.data import Bytes
+from txjax.data import TFDS, Bytes
 from txjax.data.loading import disk_cache
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.text import token_cache
 disk_cache.cache_dir = lambda: Path(sys.argv[1])
 token_cache.BATCH = 4
@@ -134,7 +136,7 @@ def slowly(self, texts):
     time.sleep(float(sys.argv[2]))
     return encode_batch(self, texts)
 Bytes.encode_batch = slowly
-found = token_cache.open_tokens("txjax_python_text", "validation", None, "text", Bytes())
+found = token_cache.open_tokens(RecordSplit(TFDS("txjax_python_text"), "validation"), "text", Bytes())
 print(len(found), found.fingerprint, flush=True)
 """
 
@@ -171,6 +173,6 @@ def test_two_builders_make_one_cache(cache, texts):
 @pytest.mark.slow
 def test_shakespeare_by_characters(cache, tfds_dir):
     tokenizer = Characters()
-    found = open_tokens("tiny_shakespeare", "train", str(tfds_dir), "text", tokenizer)
+    found = open_tokens(RecordSplit(TFDS("tiny_shakespeare", str(tfds_dir)), "train"), "text", tokenizer)
     assert len(found) == 1_003_854 and len(found.documents) == 2
     assert tokenizer.decode(found.read(0, 14)) == "First Citizen:"

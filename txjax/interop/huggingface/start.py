@@ -93,7 +93,7 @@ def _of_texts(model: Any, folder: Path, kept: Path) -> Experiment:
         for name, role in ((start, "begins"), (end, "ends")):
             if name is None:
                 raise UserError("--from", f"a tokenizer with a token that {role} a text", f"none in {folder}")
-        fields |= dict(source="{text}", target="{text}", source_length=length, start=start, end=end)
+        fields |= dict(source_text="{text}", target_text="{text}", source_length=length, start=start, end=end)
     else:
         kind = SentencePairs if getattr(model.head, "next_sentence", None) else TextWindows
         if kind is SentencePairs and model.stack.groups is not None:
