@@ -14,8 +14,8 @@ By chance R@10 is 0.10 for the 98 stamps, whose captions of the five nearest tra
 0.079 for the 127 emoji, of which the commonest category has 20%.
 
 Cost: 13 minutes on a CPU core that had other work, too.
-Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe 53%). Emoji
-were not trained to the end here.
+Score: eval/pairs/image_to_text_r10 0.36 or more (0.378 here; text_to_image_r10 0.347, and a linear probe 53%). Emoji:
+0.402 and 0.425, and the categories by their names alone 29.9% (one seed).
 """
 
 from typing import Any
@@ -91,8 +91,8 @@ def get_config(variant: str = "stamps") -> Experiment:
         evals={
             "pairs": ImageTextRetrieval(data=pairs, every_steps=steps // 3),
             "kinds": ZeroShot(data=kinds, prompts=("{}", "A picture of {}."), every_steps=steps // 3),
-            "probe": LinearProbe(data=kinds, every_steps=steps),
-        },
+        }
+        | ({"probe": LinearProbe(data=kinds, every_steps=steps)} if pictures == "stamps" else {}),
         optimizer=AdamW(peak_lr=5e-4, b2=0.98, weight_decay=0.2, schedule=Cosine(warmup_steps=100, final=0.0)),
         num_steps=steps,
         batch_size=64,

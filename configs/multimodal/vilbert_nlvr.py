@@ -8,8 +8,8 @@ others, which says what the text alone gives.
 
 The commoner answer is right for 0.562 of the held-out ones; three-grams of the text alone for 0.566.
 
-Cost: 1,000 updates of 32 statements.
-Score: not measured to the end yet; 0.562 after 200 updates.
+Cost: 2,000 updates of 32 statements.
+Score: 0.562, the commoner answer, after all 2,000 updates (one seed): it doesn't learn to use the picture.
 """
 
 import numpy as np
