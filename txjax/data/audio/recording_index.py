@@ -11,7 +11,9 @@ from jaxtyping import Int32
 from txjax.data.audio.audio_files import UnusableAudio, read_header
 from txjax.data.loading import disk_cache
 from txjax.data.sources.record_source import Records
+from txjax.data.tfds import records as tfds_records
 from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 
@@ -40,7 +42,13 @@ def open_index(records: Records, split: str, name: str, feature: Any, rate_featu
       records: of the split.
       name, feature: the audio feature: a file, or samples (T,) or (T, channels).
       rate_feature: the feature with the rate of a recording. If None, there is none.
+
+    Raises:
+      UserError: the records are no prepared set's, whose stored form has the lengths.
     """
+    if not isinstance(records, tfds_records.Records):
+        hint = "a folder of recordings is data.name=txjax_audio with its path as data.data_dir"
+        raise UserError("data.source", "a prepared set, where an example is a recording", records.name, hint=hint)
     made_from = {
         "layout": LAYOUT,
         "data": records.name,

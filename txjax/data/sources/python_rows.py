@@ -36,7 +36,7 @@ class RowsInMemory:
 
     def __init__(self, name: str, rows: Sequence[Row]):
         self._rows = rows
-        self.files = (name,)
+        self.files: tuple[str, ...] = (name,)
         self.firsts = np.array([0, len(rows)], np.int64)
         self.digests = np.array([zlib.crc32(repr(row).encode()) for row in rows], np.uint32)
         self.fingerprint = hashlib.blake2b(self.digests.tobytes(), digest_size=16).hexdigest()

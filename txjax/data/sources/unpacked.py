@@ -3,7 +3,7 @@
 import dataclasses
 import gzip
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -44,4 +44,4 @@ def _open_zst(path: str) -> Any:
     return zstandard.open(path, "rb")
 
 
-OPENERS = {".gz": gzip.open, ".zst": _open_zst}
+OPENERS: dict[str, Callable[[str], Any]] = {".gz": gzip.open, ".zst": _open_zst}
