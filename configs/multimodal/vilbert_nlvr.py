@@ -8,13 +8,12 @@ others, which says what the text alone gives.
 
 The commoner answer is right for 0.562 of the held-out ones; three-grams of the text alone for 0.566.
 
-Cost: 2,000 updates of 32 statements.
-Score: 0.562, the commoner answer, after all 2,000 updates (one seed): it doesn't learn to use the picture.
+Cost: 1,000 updates of 32 statements.
+Score: 0.562, the commoner answer, after 400 updates, and still after 2,000 with a rate of 1e-3 and the three boxes in
+a random order: it does not learn to use the picture.
 """
 
-import numpy as np
-
-from txjax.data import Flip, ImageQuestions, ShuffledImages, TemplateQuestions, Trained, Transform, WordPiece
+from txjax.data import Flip, ImageQuestions, ShuffledImages, TemplateQuestions, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.multimodal.vilbert import GridRegions, ViLBERT
@@ -25,18 +24,7 @@ from txjax.optim import AdamW, Cosine
 
 LENGTH = 28
 VOCAB = 351  # all that the statements give
-STEPS = 2000
-BOXES = (slice(0, 100), slice(150, 250), slice(300, 400))  # columns of pixels
-
-
-class ShuffledBoxes(Transform):
-    """The three boxes in a random order, which changes the truth of no statement."""
-
-    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        shuffled = image.copy()
-        for box, other in zip(BOXES, rng.permutation(len(BOXES)), strict=True):
-            shuffled[:, box] = image[:, BOXES[other]]
-        return shuffled
+STEPS = 1000
 
 
 def get_config() -> Experiment:
@@ -60,13 +48,13 @@ def get_config() -> Experiment:
             length=LENGTH,
             tokenizer=tokenizer,
             shape=(100, 400, 3),
-            transforms=(ShuffledBoxes(), Flip()),
+            transforms=(Flip(),),
         ),
         evals={
             "test": Evaluation(data=held_out, every_steps=STEPS // 5),
             "shuffled": Evaluation(data=ShuffledImages(held_out), every_steps=STEPS // 5),
         },
-        optimizer=AdamW(peak_lr=1e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.0)),
+        optimizer=AdamW(peak_lr=5e-4, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.0)),
         num_steps=STEPS,
         batch_size=32,
         log_every_steps=50,
