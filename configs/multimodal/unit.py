@@ -18,7 +18,8 @@ encoder of texts from a BERT, that of `configs/text/mlm_glue.py`.
 The data sets must be prepared in TFDS_DATA_DIR (docs/data.md); the canvases are made once. The sweep of this file has
 three seeds of all variants, which start from both; `experiments/unit/` compares them.
 
-Cost: 12 minutes on one of two busy CPU cores for the 5,400 updates of `shared`, and 12 for the 6,000 of `detector`.
+Cost: 19 minutes on one of two busy CPU cores for the 5,400 updates of `shared`, a third of it to compile eight steps,
+and 11 for the 6,000 of `detector`.
 Score: eval/counting/accuracy 0.91, eval/digits/ap50 0.21 (one seed, from both encoders); all tasks are in
 `experiments/unit/`, of which presence, nlvr and cola are at their floors.
 """

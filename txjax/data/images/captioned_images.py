@@ -69,9 +69,13 @@ class CaptionedImages(ImageData):
 
     def open(self) -> Source:
         self.check()
-        source = CaptionedSource(self)
+        source = self.examples()
         source.example(0, 0, np.random.default_rng(0))  # raises for a wrong shape here, not after compilation
         return source
+
+    def examples(self) -> "CaptionedSource":
+        """The source of its examples."""
+        return CaptionedSource(self)
 
 
 class CaptionedSource:

@@ -5,9 +5,9 @@ import functools
 import hashlib
 from pathlib import Path
 
+from txjax.data.sources.image_folders import SUFFIXES
 from txjax.types import UserError
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 HELD_OUT = {"test": 0.1, "validation": 0.1}  # shares of each class, where the folder has no splits
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source
+from txjax.data.dataset import Example
 from txjax.data.images.captioned_images import CaptionedImages, CaptionedSource
 from txjax.types import spec
 
@@ -30,11 +30,8 @@ class CaptionChoices(CaptionedImages):
         choices = {f"choice_{key}": spec((CHOICES, *pair[key].shape), pair[key].dtype.name) for key in _ROWS}
         return {"id": pair["id"], "label": spec((), "int32"), "weights": pair["weights"]} | choices
 
-    def open(self) -> Source:
-        self.check()
-        source = CaptionChoiceSource(self)
-        source.example(0, 0, np.random.default_rng(0))  # raises for a wrong shape here, not after compilation
-        return source
+    def examples(self) -> CaptionedSource:
+        return CaptionChoiceSource(self)
 
 
 class CaptionChoiceSource(CaptionedSource):

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example, Source
+from txjax.data.dataset import Example
 from txjax.data.images.captioned_images import CaptionedImages, CaptionedSource
 from txjax.types import spec
 
@@ -23,11 +23,8 @@ class MatchedCaptions(CaptionedImages):
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         return super().spec() | {"weights": spec((self.length,), "float32"), "next_sentence": spec((), "int32")}
 
-    def open(self) -> Source:
-        self.check()
-        source = MatchedCaptionSource(self)
-        source.example(0, 0, np.random.default_rng(0))  # raises for a wrong shape here, not after compilation
-        return source
+    def examples(self) -> CaptionedSource:
+        return MatchedCaptionSource(self)
 
 
 class MatchedCaptionSource(CaptionedSource):

@@ -150,18 +150,25 @@ class Table:
         everything = np.arange(len(self.rows.digests), dtype=np.int64)
         if self.source.corrupt == "refuse":
             return everything
-        broken = {}
-        for number in everything.tolist():
+        if self.broken:
+            text = "%d of %d rows of %s are broken and left out, the first: %s"
+            logger.warning(text, len(self.broken), len(everything), self.source.label, next(iter(self.broken.values())))
+        return np.delete(everything, list(self.broken))
+
+    @functools.cached_property
+    def broken(self) -> dict[int, str]:
+        """Why rows can't be read, with their places, by their numbers."""
+        faults = {}
+        for number in range(len(self.rows.digests)):
             try:
                 row = self.rows.row(number)
                 for column in self.plain_columns.values():
                     column.value(row)
-            except (CorruptData, ValueError) as error:
-                broken[number] = str(error) if isinstance(error, CorruptData) else f"{self.rows.place(number)}: {error}"
-        if broken:
-            text = "%d of %d rows of %s are broken and left out, the first: %s"
-            logger.warning(text, len(broken), len(everything), self.source.label, next(iter(broken.values())))
-        return np.delete(everything, list(broken))
+            except CorruptData as error:
+                faults[number] = str(error)
+            except ValueError as error:
+                faults[number] = f"{self.rows.place(number)}: {error}"
+        return faults
 
     @functools.cached_property
     def splits(self) -> dict[str, Int64[np.ndarray, "N"]]:

@@ -8,7 +8,6 @@ from typing import Any
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_source import FileSource
-from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError, require
 
 PLACES = 20  # broken rows that are named
@@ -84,16 +83,11 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
     table = dataclasses.replace(source, corrupt="skip").table()
     columns = table.plain_columns
     values: dict[str, list[Any]] = {name: [] for name in columns}
-    broken: list[str] = []
     rows: list[Row] = []
-    usable = set(table.usable.tolist())
     split_of = {number: name for name, numbers in table.splits.items() for number in numbers.tolist()}
     firsts: dict[str, int] = {}
     duplicates = []
-    for number in range(len(table.rows.digests)):
-        if number not in usable:
-            broken.append(fault(table.rows, number, columns))
-            continue
+    for number in table.usable.tolist():
         row = table.rows.row(number)
         first = firsts.setdefault(repr({name: value for name, value in row.items() if name != "file"}), number)
         if first != number:
@@ -108,26 +102,13 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         rows=len(table.rows.digests),
         splits={name: len(numbers) for name, numbers in table.splits.items()},
         columns=[survey_column(column, values[name]) for name, column in columns.items()],
-        broken=len(broken),
-        first_broken=broken[:PLACES],
+        broken=len(table.broken),
+        first_broken=list(table.broken.values())[:PLACES],
         duplicates=len(duplicates),
         duplicates_across=sum(split_of[first] != split_of[number] for first, number in duplicates),
         near_duplicates=None if near is None else count_alike([values[name] for name in texts], near),
         examples=rows,
     )
-
-
-def fault(rows: Any, number: int, columns: dict[str, Column]) -> str:
-    """Why a row is broken."""
-    try:
-        row = rows.row(number)
-        for column in columns.values():
-            column.value(row)
-    except CorruptData as error:
-        return str(error)
-    except ValueError as error:
-        return f"{rows.place(number)}: {error}"
-    raise AssertionError("it can be read")
 
 
 def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:

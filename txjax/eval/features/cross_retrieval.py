@@ -27,7 +27,7 @@ class CrossRetrieval(GalleryRetrieval):
     for it, as of `MultipleChoice`, or the log odds by its `NextSentence` head that the two belong together. All pairs
     are computed: N images and T texts take N T rows of the model.
 
-    Scores and fields are those of `GalleryRetrieval`.
+    Scores and fields are as in `GalleryRetrieval`.
     """
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:

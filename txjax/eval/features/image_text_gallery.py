@@ -1,6 +1,7 @@
 """Images and texts that search each other, and how often each finds what belongs to it."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -90,7 +91,12 @@ class Gallery:
 
     def right_images(self, block: slice) -> Bool[np.ndarray, "B N"]:
         """Which images are right for some texts."""
-        return self.belongs.T.tocsr()[self.contents[block]].toarray()  # type: ignore[no-any-return]
+        return self._by_content[self.contents[block]].toarray()  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def _by_content(self) -> Any:
+        """`belongs` by content."""
+        return self.belongs.T.tocsr()
 
     def search(self, text: int, similarities: Similarities) -> TextSearch:
         """What a text finds."""
@@ -98,7 +104,7 @@ class Gallery:
         return TextSearch(similarities.of_texts(block)[0], self.right_images(block)[0])
 
     def recalls(self, at: tuple[int, ...], similarities: Similarities) -> Rows:
-        """The recalls of each image, and the sums and counts of those of its texts."""
+        """The recalls of each image, and the sums and counts of its texts' recalls."""
         rows = {ID: self.numbers, GIVEN: self.numbers}
         texts_ahead = count_wrong_ahead(len(self.numbers), similarities.of_images, self.right_texts)
         images_ahead = count_wrong_ahead(len(self.owners), similarities.of_texts, self.right_images)

@@ -21,7 +21,7 @@ from txjax.types import Batch, PyTree
 class ImageTextRetrieval(GalleryRetrieval):
     """How often what belongs to a query is among the nearest by the cosine (Radford et al. 2021, table 13).
 
-    Scores and fields are those of `GalleryRetrieval`.
+    Scores and fields are as in `GalleryRetrieval`.
     """
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
