@@ -30,12 +30,12 @@ from typing import Any
 from txjax import sweep as axes
 from txjax.data import (
     AlternatingTasks,
+    BalancedPresenceQuestions,
     Channels,
     Dataset,
     Detections,
     ImageQuestions,
     LabelledText,
-    PresenceQuestions,
     ResizeWithin,
     TemplateQuestions,
     Trained,
@@ -47,7 +47,6 @@ from txjax.models.hierarchical import Stage
 from txjax.models.multimodal.unit import DecodedTask, MapEncoder, UniT
 from txjax.models.multimodal.unit.card import separate_decoders
 from txjax.models.text.bert.bert import Bert
-from txjax.models.vision.detr.detr import DETR
 from txjax.models.vision.res_net import ResidualStem
 from txjax.models.vision.res_net.res_net import ResNet
 from txjax.nn import FirstToken, GroupNorm, Learned, ObjectBoxes, PreNorm, TransformedClasses
@@ -75,15 +74,17 @@ UPDATES = {
     "presence": 1000,
     "nlvr": 400,
     "mrpc": 400,
-    "cola": 400,
-    "banking": 800,
+    "cola": 1600,
+    "banking": 1200,
 }
 TEXTS = ("mrpc", "cola", "banking")  # tasks without an image
 IMAGES = ("digits", "clothes")  # tasks without a text
+DETECTOR = "runs/unit_detector"
+BERT = "runs/mlm_glue"
 CANVASES: dict[str, Any] = dict(shape=(64, 64, 3), mean=(0.2,), std=(0.25,), transforms=(Channels(3),))
 OBJECTS: dict[str, Any] = dict(classes=10, objects=3, **CANVASES)
 BACKBONE = ResNet(
-    stages=(Stage(width=64, depth=2), Stage(width=128, depth=2)),
+    stages=(Stage(width=32, depth=1), Stage(width=64, depth=1)),
     stem=ResidualStem(channels=16),
     norm=GroupNorm(groups=8),
 )
@@ -91,10 +92,8 @@ ENCODER: dict[str, Any] = dict(backbone=BACKBONE, width=64, depth=2, heads=4, bl
 
 
 def get_config(variant: str = "shared") -> Experiment:
-    if variant == "detector":
-        return detector()
-    chosen = (variant,) if variant in UPDATES else tuple(UPDATES)
-    num_steps = sum(UPDATES[name] for name in chosen)
+    chosen = ("digits",) if variant == "detector" else (variant,) if variant in UPDATES else tuple(UPDATES)
+    num_steps = 6000 if variant == "detector" else sum(UPDATES[name] for name in chosen)
     parts = {name: part for name, part in of_tasks(num_steps // 2).items() if name in chosen}
     tasks = {name: task for name, (task, _, _) in parts.items()}
     text = Bert(
@@ -107,13 +106,14 @@ def get_config(variant: str = "shared") -> Experiment:
         positions=Learned(max_length=64),
         dropout=0.1,
     )
-    encoders = encoders_of(variant)
+    parts_of_runs = origins(variant, chosen)
+    encoders = tuple(name for name in ("vision", "text") if name in parts_of_runs)
     return Experiment(
         model=UniT(
             vision=MapEncoder(**ENCODER),
             text=text,
             tasks=separate_decoders(tasks) if variant == "separate" else tasks,
-            width=128,
+            width=64,
             depth=2,
             heads=4,
             block=PreNorm(),
@@ -136,33 +136,28 @@ def get_config(variant: str = "shared") -> Experiment:
             schedule=Cosine(warmup_steps=100, final=0.0),
             groups=tuple(Group(f"{name}/.*", lr=0.3) for name in encoders) + (Group(f"(?!({'|'.join(encoders)})/).*"),),
         ),
-        init_from=tuple(From(here=name) for name in encoders),
+        init_from=tuple(From(here=name, there=there) for name, (_, there) in parts_of_runs.items()) or None,
         num_steps=num_steps,
         batch_size=16,
         log_every_steps=100,
     )
 
 
-def encoders_of(variant: str) -> tuple[str, ...]:
-    """The encoders that the tasks of a variant use."""
-    return ("vision",) * (variant not in TEXTS) + ("text",) * (variant not in IMAGES)
+def origins(variant: str, chosen: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """The parts that start from another run: the run, and the part's name in it.
 
-
-def detector() -> Experiment:
-    """A DETR with the encoder of images, to start that from, as the authors do."""
-    test = Detections(split="test", **OBJECTS)
-    return Experiment(
-        model=DETR(queries=8, head=ObjectBoxes(10), **ENCODER),
-        objective=SetPrediction(),
-        data=Detections(name="txjax_canvases", split="train", **OBJECTS),
-        evals={"boxes": AveragePrecision(data=test, every_steps=2000, batch_size=100)},
-        optimizer=AdamW(
-            peak_lr=1e-3, b2=0.999, weight_decay=1e-4, clip=0.1, schedule=Cosine(warmup_steps=200, final=0.0)
-        ),
-        num_steps=6000,
-        batch_size=16,
-        log_every_steps=100,
-    )
+    Args:
+      chosen: the variant's tasks.
+    """
+    if variant == "detector":
+        return {}
+    parts = ["decoder_shared"] if variant != "separate" else [f"decoder_{name}" for name in chosen]
+    started = {part: (DETECTOR, "decoder_shared") for part in parts}
+    if variant not in TEXTS:
+        started |= {part: (DETECTOR, part) for part in ("vision", "vision_features", "vision_positions")}
+    if "digits" in chosen:
+        started |= {part: (DETECTOR, part) for part in ("queries_digits", "digits")}
+    return started if variant in IMAGES else started | {"text": (BERT, "")}
 
 
 def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
@@ -187,13 +182,14 @@ def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluato
         return task, LabelledText(name=name, split="train", **sentences), scores
 
     counts = TemplateQuestions("How many digits are there?", "{count}")
+    presence = BalancedPresenceQuestions()
     statements = TemplateQuestions("{sentence}", "{label}")
     drawings = dict(shape=(32, 128, 3), mean=(0.8,), std=(0.25,), transforms=(ResizeWithin((32,), 128),))
     return {
         "digits": objects("txjax_canvases"),
         "clothes": objects("txjax_canvases/fashion_mnist"),
         "counting": answers("txjax_canvases", "test", questions=counts, answers=("1", "2", "3"), **CANVASES),
-        "presence": answers("txjax_canvases", "test", questions=PresenceQuestions(), answers=("no", "yes"), **CANVASES),
+        "presence": answers("txjax_canvases", "test", questions=presence, answers=("no", "yes"), **CANVASES),
         "nlvr": answers("nlvr", "validation", questions=statements, answers=("false", "true"), **drawings),
         "mrpc": texts("glue/mrpc", "validation", 2, "sentence1", "sentence2"),
         "cola": texts("glue/cola", "validation", 2, "sentence"),
@@ -203,10 +199,10 @@ def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluato
 
 def sweep() -> list[dict]:
     """Three seeds of one decoder, of a decoder each and of a model each, with equal updates a task."""
-    runs = {"vision": "runs/unit_detector", "text": "runs/mlm_glue"}
     points = [
         {"name": variant, "variant": variant}
-        | {f"init_from[{i}].run": runs[name] for i, name in enumerate(encoders_of(variant))}
+        | {f"init_from[{i}].run": run for i, (run, _) in enumerate(origins(variant, chosen).values())}
         for variant in (*UPDATES, "shared", "separate")
+        for chosen in [(variant,) if variant in UPDATES else tuple(UPDATES)]
     ]
     return axes.grid({"seed": range(3)}, points)

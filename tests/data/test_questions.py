@@ -6,6 +6,7 @@ from tensorflow_datasets import features
 
 from txjax.data import (
     AlternatingQuestions,
+    BalancedPresenceQuestions,
     Conversations,
     ListingQuestions,
     PresenceQuestions,
@@ -41,6 +42,16 @@ def test_kinds_take_turns_by_the_records_numbers():
         Turn("How many?", "2", "counting"),
         Turn("Is there a cat?", "yes", "presence"),
     ]
+
+
+def test_yes_and_no_take_turns():
+    make = BalancedPresenceQuestions("{label}?").function(STATED)
+    turns = [make(number, RECORD) for number in range(6)]
+    assert [turn.answer for turn in turns] == ["yes", "no"] * 3
+    assert [turn.question for turn in turns] == ["cat?", "dog?", "cow?", "dog?", "cat?", "dog?"]
+    for labels, answer in (([], "no"), ([0, 1, 2], "yes")):
+        record = {"objects": {"label": np.array(labels)}}
+        assert {make(number, record).answer for number in range(6)} == {answer}
 
 
 def test_answers_of_several_people():

@@ -14,13 +14,14 @@ from txjax.log import read_metrics
 from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, MeanTokens
 from txjax.objectives import Classification, MultiTask
-from txjax.optim import AdamW, Constant
+from txjax.optim import AdamW, Constant, train_only
 from txjax.plan.figures import figures
 from txjax.train.check import check
 from txjax.train.population.traced import check_together, populations
 from txjax.train.state.counting import flops_per_step, step_costs
 from txjax.train.state.state import batch_specs, build_layout
 from txjax.train.trainer import train
+from txjax.transfer import From
 from txjax.types import UserError
 
 from helpers import sentence_set
@@ -62,9 +63,14 @@ def experiment(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(experiment, tmp_path_factory):
+def workdir(experiment, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("run") / "whole"
     assert train(experiment, workdir) == 0
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def whole(workdir):
     return read_metrics(workdir)
 
 
@@ -116,6 +122,27 @@ def test_a_row_has_the_losses_and_the_speed_of_the_tasks_that_were_drawn(experim
     assert row["train/loss"] == pytest.approx(np.mean([rows[step]["train/loss"] for step in range(1, STEPS + 1)]))
     of_images = [rows[step]["train/images/accuracy"] for step, name in enumerate(names, 1) if name == "images"]
     assert row["train/images/accuracy"] == pytest.approx(np.mean(of_images))
+
+
+@pytest.mark.slow
+def test_a_new_task_joins_a_finished_run_by_a_head(experiment, workdir, whole, tmp_path):
+    """It is trained on the frozen rest, whose scores stay what they were."""
+    first = experiment.evals["images"]
+    joined = dataclasses.replace(
+        experiment,
+        model=experiment.model.clone(tasks={**experiment.model.tasks, "halves": Classes(10, MeanTokens())}),
+        objective=MultiTask(tasks={name: Classification() for name in ("images", "texts", "halves")}),
+        data=AlternatingTasks(parts={**experiment.data.parts, "halves": experiment.data.parts["images"]}),
+        evals={"images": first, "halves": dataclasses.replace(first, task="halves")},
+        init_from=From(str(workdir), omit=("halves",)),
+        optimizer=AdamW(peak_lr=0.1, schedule=Constant(warmup_steps=1), groups=train_only("halves/.*")),
+    )
+    assert train(joined, tmp_path / "joined") == 0
+    before, after = (
+        {k: v for row in rows for k, v in row.items()} for rows in (whole, read_metrics(tmp_path / "joined"))
+    )
+    assert after["eval/images/loss"] == before["eval/images/loss"]
+    assert after["eval/halves/loss"] != before["eval/images/loss"]
 
 
 def test_a_plan_is_of_the_costliest_task(experiment):

@@ -47,6 +47,7 @@ from txjax.data.multimodal.image_questions import ImageQuestions
 from txjax.data.multimodal.matched_captions import MatchedCaptions
 from txjax.data.multimodal.questions import (
     AlternatingQuestions,
+    BalancedPresenceQuestions,
     ListingQuestions,
     PresenceQuestions,
     Questions,
@@ -103,6 +104,7 @@ __all__ = [
     "AllBut",
     "AlternatingQuestions",
     "AlternatingTasks",
+    "BalancedPresenceQuestions",
     "Answers",
     "AudioChecks",
     "Bitext",

@@ -5,8 +5,6 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from txjax.data.multimodal.conversation_templates import Turn
 from txjax.data.text.templates import Template
 from txjax.data.tfds import records
@@ -125,11 +123,36 @@ class PresenceQuestions(Questions):
         names = object_classes(self.objects, stated)
 
         def make(number: int, record: dict[str, Any]) -> Turn:
-            wanted = number % len(names)
-            is_there = bool(np.any(np.asarray(record[self.objects]["label"]) == wanted))
-            return Turn(self.question.format(label=names[wanted]), "yes" if is_there else "no", self.kind)
+            labels = {int(label) for label in record[self.objects]["label"]}
+            wanted = self.choose(number, labels, len(names))
+            return Turn(self.question.format(label=names[wanted]), "yes" if wanted in labels else "no", self.kind)
 
         return make
+
+    def choose(self, number: int, labels: set[int], classes: int) -> int:
+        """The class that is asked for.
+
+        Args:
+          number: of the record.
+          labels: the classes of its objects.
+          classes: how many there are.
+        """
+        return number % classes
+
+
+@dataclasses.dataclass
+class BalancedPresenceQuestions(PresenceQuestions):
+    """Whether an image has an object of a class, where "yes" and "no" take turns by the records' numbers.
+
+    So the commoner answer is right for a half (Goyal et al. 2017 balance VQA for the same reason). The classes that an
+    image has take turns, and so do the others. If it has none, or all, the answer is the only one that there is.
+    """
+
+    def choose(self, number: int, labels: set[int], classes: int) -> int:
+        absent = [label for label in range(classes) if label not in labels]
+        candidates = absent if number % 2 else sorted(labels)
+        candidates = candidates or sorted(labels) or absent
+        return candidates[number // 2 % len(candidates)]
 
 
 @dataclasses.dataclass
