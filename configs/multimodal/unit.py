@@ -68,14 +68,14 @@ VARIANTS = (
     "banking",
 )
 UPDATES = {
-    "digits": 1000,
+    "digits": 600,
     "clothes": 1000,
     "counting": 400,
-    "presence": 1000,
+    "presence": 1600,
     "nlvr": 400,
     "mrpc": 400,
-    "cola": 1600,
-    "banking": 1200,
+    "cola": 2000,
+    "banking": 1600,
 }
 TEXTS = ("mrpc", "cola", "banking")  # tasks without an image
 IMAGES = ("digits", "clothes")  # tasks without a text
@@ -134,7 +134,7 @@ def get_config(variant: str = "shared") -> Experiment:
             weight_decay=1e-2,
             clip=0.1,
             schedule=Cosine(warmup_steps=100, final=0.0),
-            groups=tuple(Group(f"{name}/.*", lr=0.3) for name in encoders) + (Group(f"(?!({'|'.join(encoders)})/).*"),),
+            groups=tuple(Group(f"{name}/.*", lr=0.5) for name in encoders) + (Group(f"(?!({'|'.join(encoders)})/).*"),),
         ),
         init_from=tuple(From(here=name, there=there) for name, (_, there) in parts_of_runs.items()) or None,
         num_steps=num_steps,
@@ -168,28 +168,29 @@ def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluato
         scores = AveragePrecision(data=Detections(split="test", **OBJECTS), every_steps=every_steps, batch_size=100)
         return DecodedTask(ObjectBoxes(10), queries=8), Detections(name=name, split="train", **OBJECTS), scores
 
-    def answers(name: str, test: str, **fields: Any) -> tuple[DecodedTask, Dataset, Evaluator]:
+    def answers(name: str, test: str, rounds: int = 1, **fields: Any) -> tuple[DecodedTask, Dataset, Evaluator]:
         asked = dict(tokenizer=tokenizer, length=32, too_long="cut", **fields)
         scores = Evaluation(data=ImageQuestions(split=test, **asked), every_steps=every_steps)
         head = TransformedClasses(len(fields["answers"]), FirstToken())
-        return DecodedTask(head, queries=4), ImageQuestions(name=name, split="train", **asked), scores
+        data = ImageQuestions(name=name, split="train", rounds=rounds, **asked)
+        return DecodedTask(head, queries=4), data, scores
 
     def texts(name: str, test: str, classes: int, *features: str) -> tuple[DecodedTask, Dataset, Evaluator]:
         sentences = dict(features=features, classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
         metrics = GLUE.get(name.removeprefix("glue/"), ("accuracy",))
         scores = Predictions(data=LabelledText(split=test, **sentences), metrics=metrics, every_steps=every_steps)
-        task = DecodedTask(TransformedClasses(classes, FirstToken()), queries=4, text_tokens=1)
+        task = DecodedTask(TransformedClasses(classes, FirstToken()), queries=4)
         return task, LabelledText(name=name, split="train", **sentences), scores
 
     counts = TemplateQuestions("How many digits are there?", "{count}")
-    presence = BalancedPresenceQuestions()
+    presence = BalancedPresenceQuestions(classes=("0", "1", "2"))
     statements = TemplateQuestions("{sentence}", "{label}")
     drawings = dict(shape=(32, 128, 3), mean=(0.8,), std=(0.25,), transforms=(ResizeWithin((32,), 128),))
     return {
         "digits": objects("txjax_canvases"),
         "clothes": objects("txjax_canvases/fashion_mnist"),
         "counting": answers("txjax_canvases", "test", questions=counts, answers=("1", "2", "3"), **CANVASES),
-        "presence": answers("txjax_canvases", "test", questions=presence, answers=("no", "yes"), **CANVASES),
+        "presence": answers("txjax_canvases", "test", rounds=10, questions=presence, answers=("no", "yes"), **CANVASES),
         "nlvr": answers("nlvr", "validation", questions=statements, answers=("false", "true"), **drawings),
         "mrpc": texts("glue/mrpc", "validation", 2, "sentence1", "sentence2"),
         "cola": texts("glue/cola", "validation", 2, "sentence"),

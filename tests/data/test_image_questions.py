@@ -1,5 +1,6 @@
 """Images with a question and the class of its answer: rows, what is left out and refused, images of other examples."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -60,6 +61,11 @@ def test_kinds_of_questions_take_turns(tmp_path):
     examples = [data.open().example(index, 0, None) for index in range(4)]
     assert [text(example) for example in examples] == ["Is there a 0?", "0?", "Is there a 1?", "1?"]
     assert [int(example["label"]) for example in examples] == [0, 0, 1, 1]
+    source = dataclasses.replace(data, rounds=3).open()
+    assert [text(source.example(0, epoch, None)) for epoch in range(4)] == ["Is there a 0?", "0?", "Is there a 1?"] + [
+        "Is there a 0?"
+    ]
+    assert [int(source.example(3, epoch, None)["label"]) for epoch in range(3)] == [1, 0, 0]
 
 
 def test_what_is_left_out_is_counted(questions, caplog):

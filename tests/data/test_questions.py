@@ -49,6 +49,8 @@ def test_yes_and_no_take_turns():
     turns = [make(number, RECORD) for number in range(6)]
     assert [turn.answer for turn in turns] == ["yes", "no"] * 3
     assert [turn.question for turn in turns] == ["cat?", "dog?", "cow?", "dog?", "cat?", "dog?"]
+    make = BalancedPresenceQuestions("{label}?", classes=("cow", "dog")).function(STATED)
+    assert [make(number, RECORD).question for number in range(4)] == ["cow?", "dog?"] * 2
     for labels, answer in (([], "no"), ([0, 1, 2], "yes")):
         record = {"objects": {"label": np.array(labels)}}
         assert {make(number, record).answer for number in range(6)} == {answer}
@@ -75,6 +77,7 @@ def test_the_objects_of_an_image_in_the_order_of_their_classes():
         (ListingQuestions(objects="count"), "questions.objects: expected a feature of kind Sequence"),
         (PresenceQuestions("Is it there?"), r"questions.question: expected a format string with \{label\}"),
         (PresenceQuestions("Is {label there?"), r"questions.question: expected a format string with \{label\}"),
+        (PresenceQuestions(classes=("dog", "cats")), "questions.classes: expected some of the 3 .* did you mean cat"),
         (TemplateQuestions("Who?", "{count}", references="objects"), "questions.references: expected a sequence of t"),
         (TemplateQuestions("Who?", "{count}", references="count"), "questions.references: expected a feature of kind"),
     ],

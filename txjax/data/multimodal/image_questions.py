@@ -5,6 +5,7 @@ import hashlib
 
 import jax
 import numpy as np
+from jaxtyping import Int64
 
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.images.image_data import ImageData
@@ -40,6 +41,8 @@ class ImageQuestions(ImageData):
       tokenizer: the tokenizer; it must have [CLS] and [SEP], or say itself what stands around texts.
       too_long: what happens to a question that is longer, with a count in the log: "refuse" (an error), "drop" (it is
         left out), "cut" (it loses its last tokens).
+      rounds: how many questions there are about each record. They take turns by the epochs: in round r, record n is
+        asked what its number n + r gives, so that questions that depend on the number change.
       unusable: what happens to a record whose answer is not in `answers`, or whose question is empty: "refuse" is an
         error that names it; "skip" leaves it out, with a count in the log.
     """
@@ -49,6 +52,7 @@ class ImageQuestions(ImageData):
     length: int = describing_field(64, at_least=1)
     tokenizer: Tokenizer = describing_field(factory=_bytes)
     too_long: str = config_field("refuse", choices=("refuse", "drop", "cut"))
+    rounds: int = config_field(1, at_least=1)
     unusable: str = config_field("refuse", choices=("refuse", "skip"))
 
     @property
@@ -104,15 +108,18 @@ class QuestionSource:
         where = data.record_split
         names, make = data.read_questions()
         texts = where.open(names)
-        self._questions = open_questions(texts, data.split, data.questions, make, data.tokenizer)
+        self._questions = open_questions(texts, data.split, data.questions, make, data.tokenizer, data.rounds)
         image_records = ImageRecords(where, data.image_feature, [], data.corrupt)
         title = where.title
         usable = UsableRecords(title, data.unusable, data.too_long, image_records.place, "questions", "tokens")
         number_of = {answer: number for number, answer in enumerate(data.answers)}
-        self._labels = np.array([number_of.get(answer, -1) for answer in self._questions.answers], np.int32)
-        answered = usable.without_unusable(np.arange(len(self._labels)), self._faults())
+        labels = np.array([number_of.get(answer, -1) for answer in self._questions.answers], np.int32)
+        self._labels = labels.reshape(data.rounds, -1)
+        sizes = self._questions.sizes.reshape(data.rounds, -1)
+        shortest = sizes.min(0)
+        sizes = sizes.max(0)
+        answered = usable.without_unusable(np.arange(len(sizes)), self._faults(shortest))
         self._rows = data.rows()
-        sizes = self._questions.sizes
         self._kept = usable.without_long(
             answered,
             sizes <= self._rows.room,
@@ -129,14 +136,20 @@ class QuestionSource:
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         number = int(self._kept[index])
+        turn = epoch % self._data.rounds
         image, _ = self._reader.read(number, self._data.transforms, rng)
         pixels = np.zeros(self._data.shape, np.float32) if image is None else image
-        scalars = {"label": self._labels[number], "weights": np.array(image is not None, np.float32)}
-        return {"image": pixels} | scalars | self._rows.row(self._questions.ids(number))
+        scalars = {"label": self._labels[turn, number], "weights": np.array(image is not None, np.float32)}
+        return {"image": pixels} | scalars | self._rows.row(self._questions.ids(turn * self._labels.shape[1] + number))
 
-    def _faults(self) -> dict[int, str]:
-        """Why records are no examples, by their numbers."""
+    def _faults(self, shortest: Int64[np.ndarray, "N"]) -> dict[int, str]:
+        """Why records are no examples, by their numbers.
+
+        Args:
+          shortest: the tokens of the shortest question about each.
+        """
         answers = self._questions.answers
-        unknown = np.flatnonzero(self._labels < 0).tolist()
-        faults = {number: f"the answer {answers[number]!r} is not in data.answers" for number in unknown}
-        return faults | dict.fromkeys(np.flatnonzero(self._questions.sizes == 0).tolist(), "an empty question")
+        records = self._labels.shape[1]
+        unknown = {number: answers[turn * records + number] for turn, number in np.argwhere(self._labels < 0).tolist()}
+        faults = {number: f"the answer {answer!r} is not in data.answers" for number, answer in unknown.items()}
+        return faults | dict.fromkeys(np.flatnonzero(shortest == 0).tolist(), "an empty question")

@@ -2,9 +2,9 @@
 
 A cache is a folder `questions/KEY` under the cache directory:
 
-    tokens.npy     int32: all tokens, question after question
-    documents.npy  int64: the start of each record's question in these, and the end of the last one
-    answers.json   the answer of each record
+    tokens.npy     int32: all tokens, question after question, round after round
+    documents.npy  int64: the start of each question in these, and the end of the last one
+    answers.json   the answer of each question
 """
 
 import dataclasses
@@ -20,13 +20,13 @@ from txjax.data.multimodal.questions import MakeQuestion, Questions
 from txjax.data.sources.record_source import Records
 from txjax.data.tokenizers.tokenizer import Tokenizer
 
-LAYOUT = 1  # version of the files; caches of other versions are not used
+LAYOUT = 2  # version of the files; caches of other versions are not used
 BATCH = 128  # records encoded at a time, which bounds the memory
 
 
 @dataclasses.dataclass(frozen=True)
 class QuestionTokens:
-    """The questions of a split, by the number of their record.
+    """The questions of a split: those of all records in the first round, then in the second one, and so on.
 
     Attributes:
       tokens: of all questions, one after the other, on disk.
@@ -46,12 +46,12 @@ class QuestionTokens:
         return np.diff(self.documents)
 
     def ids(self, number: int) -> Int32[np.ndarray, "L"]:
-        """The tokens of the question of a record."""
+        """The tokens of a question."""
         return self.tokens[slice(*self.documents[number : number + 2].tolist())]
 
 
 def open_questions(
-    records: Records, split: str, questions: Questions, make: MakeQuestion, tokenizer: Tokenizer
+    records: Records, split: str, questions: Questions, make: MakeQuestion, tokenizer: Tokenizer, rounds: int
 ) -> QuestionTokens:
     """The questions of a split from the cache; builds it if it is missing or damaged.
 
@@ -59,6 +59,7 @@ def open_questions(
       records: with the features that the questions read.
       questions: what makes them, for the cache's key.
       make: the question of a record.
+      rounds: in round r, record n is asked what its number n + r gives.
     """
     made_from = {
         "layout": LAYOUT,
@@ -67,19 +68,21 @@ def open_questions(
         "records": records.fingerprint,
         "questions": repr(questions),
         "tokenizer": tokenizer.fingerprint(),
+        "rounds": rounds,
     }
-    build = functools.partial(_build, records, split, make, tokenizer)
+    build = functools.partial(_build, records, split, make, tokenizer, rounds)
     return disk_cache.get_or_build("questions", made_from, build, _load)
 
 
-def _build(records: Records, split: str, make: MakeQuestion, tokenizer: Tokenizer, folder: Path) -> None:
+def _build(records: Records, split: str, make: MakeQuestion, tokenizer: Tokenizer, rounds: int, folder: Path) -> None:
     """Encodes the questions of all records into `folder`."""
     tokens: list[np.ndarray] = []
     answers: list[str] = []
-    with disk_cache.progress(f"questions of {records.name} {split}", len(records)) as advance:
-        for start in range(0, len(records), BATCH):
+    starts = [(turn, start) for turn in range(rounds) for start in range(0, len(records), BATCH)]
+    with disk_cache.progress(f"questions of {records.name} {split}", rounds * len(records)) as advance:
+        for turn, start in starts:
             batch = records.read(start, min(start + BATCH, len(records)))
-            turns = [make(number, record) for number, record in enumerate(batch, start)]
+            turns = [make(number, record) for number, record in enumerate(batch, start + turn)]
             tokens += tokenizer.encode_batch([turn.question for turn in turns])
             answers += [turn.answer or "" for turn in turns]
             advance(len(turns))

@@ -9,7 +9,7 @@ from txjax.data.multimodal.conversation_templates import Turn
 from txjax.data.text.templates import Template
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError
+from txjax.types import UserError, near_misses
 
 MakeQuestion = Callable[[int, dict[str, Any]], Turn]  # of a record, by its number in the split and its features
 
@@ -102,14 +102,21 @@ class PresenceQuestions(Questions):
       question: the question, with the class's name in the place of `{label}`.
       objects: the name of the set's sequence of objects, with a class `label`.
       kind: of these questions, for scores by kind.
+      classes: the names of the classes that are asked for. If empty, all.
     """
 
     question: str = "Is there a {label}?"
     objects: str = "objects"
     kind: str = "presence"
+    classes: tuple[str, ...] = ()
 
     def features(self, stated: Any) -> tuple[str, ...]:
-        object_classes(self.objects, stated)
+        names = object_classes(self.objects, stated)
+        for name in self.classes:
+            if name not in names:
+                raise UserError(
+                    "data.turns.questions.classes", f"some of the {len(names)} classes", name, near_misses(name, names)
+                )
         try:
             differs = self.question.format(label="a") != self.question.format(label="b")
         except (ValueError, LookupError):
@@ -121,23 +128,24 @@ class PresenceQuestions(Questions):
 
     def function(self, stated: Any) -> MakeQuestion:
         names = object_classes(self.objects, stated)
+        asked = [names.index(name) for name in self.classes or names]
 
         def make(number: int, record: dict[str, Any]) -> Turn:
             labels = {int(label) for label in record[self.objects]["label"]}
-            wanted = self.choose(number, labels, len(names))
+            wanted = self.choose(number, labels, asked)
             return Turn(self.question.format(label=names[wanted]), "yes" if wanted in labels else "no", self.kind)
 
         return make
 
-    def choose(self, number: int, labels: set[int], classes: int) -> int:
+    def choose(self, number: int, labels: set[int], classes: Sequence[int]) -> int:
         """The class that is asked for.
 
         Args:
           number: of the record.
           labels: the classes of its objects.
-          classes: how many there are.
+          classes: those that may be asked for.
         """
-        return number % classes
+        return classes[number % len(classes)]
 
 
 @dataclasses.dataclass
@@ -148,10 +156,10 @@ class BalancedPresenceQuestions(PresenceQuestions):
     image has take turns, and so do the others. If it has none, or all, the answer is the only one that there is.
     """
 
-    def choose(self, number: int, labels: set[int], classes: int) -> int:
-        absent = [label for label in range(classes) if label not in labels]
-        candidates = absent if number % 2 else sorted(labels)
-        candidates = candidates or sorted(labels) or absent
+    def choose(self, number: int, labels: set[int], classes: Sequence[int]) -> int:
+        there = [label for label in classes if label in labels]
+        absent = [label for label in classes if label not in labels]
+        candidates = (absent or there) if number % 2 else (there or absent)
         return candidates[number // 2 % len(candidates)]
 
 
