@@ -36,7 +36,7 @@ CATEGORIES = ("Symbols", "Flags", "People", "Objects", "Nature", "Places", "Food
 # The set, its text and its feature of texts, the split that is held out, and the kinds of its images.
 SETS: dict[str, dict[str, Any]] = {
     "stamps": dict(
-        name="stamps", steps=600, text="{caption}", feature="caption", split="test", kinds=dict(label_feature="kind")
+        name="stamps", steps=600, text="{caption}", feature="caption", split="test", kinds=dict(label="kind")
     ),
     "twemoji": dict(
         name="twemoji_captions",

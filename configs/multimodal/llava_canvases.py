@@ -122,7 +122,7 @@ def get_config(variant: str = "whole") -> Experiment:
 
 def tower() -> Experiment:
     """The tower alone, which classifies canvases by the number of their digits."""
-    images = dict(label_feature="count", classes=4)
+    images = dict(label="count", classes=4)
     return Experiment(
         model=TOWER.clone(head=Classes(4, MeanTokens())),
         objective=Classification(),

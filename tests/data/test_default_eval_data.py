@@ -74,7 +74,7 @@ def test_differences_are_phrases():
 
 
 def test_what_describes_examples_is_the_training_data_s_unless_it_is_set():
-    train = Images(name="a", shape=(32, 16, 3), mean=(0.1,), std=(0.2,), label_feature="kind", split="train")
+    train = Images(name="a", shape=(32, 16, 3), mean=(0.1,), std=(0.2,), label="kind", split="train")
     assert follow_training_data(Images(split="test"), train) == dataclasses.replace(train, split="test")
     stated = follow_training_data(Images(split="test", shape=(8, 8, 1), std=(0.5,)), train)
     assert (stated.shape, stated.mean, stated.std) == ((8, 8, 1), (0.1,), (0.5,))

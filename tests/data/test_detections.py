@@ -263,7 +263,7 @@ def test_canvases_of_another_set_and_as_counting(tfds_dir, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir))
     name = "txjax_canvases/fashion_mnist"
     assert Detections(name).class_names()[8] == "Bag"
-    counting = Images(name, split="test", shape=(64, 64, 1), classes=4, label_feature="count").open()
+    counting = Images(name, split="test", shape=(64, 64, 1), classes=4, label="count").open()
     assert {int(counting.example(i, 0, np.random.default_rng(0))["label"]) for i in range(30)} == {1, 2, 3}
     with pytest.raises(UserError, match=r"data\.name: expected .*fashion_mnists"):
         Detections("txjax_canvases/fashion_mnists").check()

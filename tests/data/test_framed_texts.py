@@ -68,7 +68,7 @@ def test_sentences_and_pairs(data_dir, tokenizer):
 
 def test_choices(data_dir, tokenizer):
     endings = ("{question}", "{question} {question}", "x {question}")
-    settings = {"label_feature": "right", "length": LENGTH, "tokenizer": tokenizer}
+    settings = {"label": "right", "length": LENGTH, "tokenizer": tokenizer}
     row = example(Choices("made_words", data_dir=data_dir, choices=endings, **settings))
     record = word_set.records(1)[0]
     for number, ending in enumerate(endings):

@@ -6,6 +6,7 @@ import tensorflow_datasets as tfds
 from txjax import config
 from txjax.data import Channels, Flip, Multiply, Stretch
 from txjax.data.images.image_sets import SETS, VTAB, image_set
+from txjax.data.tfds.computed_labels import label_of
 from txjax.sweep.resolve import resolve
 from txjax.types import UserError
 
@@ -18,7 +19,7 @@ def test_classes_channels_and_splits_are_those_of_tfds(tmp_path):
     for name, known in SETS.items():
         features = tfds.builder(known.name, data_dir=tmp_path).info.features
         data = image_set(name, "train1000")
-        assert data._classes(features) == data.classes == known.classes, name
+        assert label_of(data.label).check(features) == data.classes == known.classes, name
         assert (Channels(3) in data.transforms) == (features["image"].shape[-1] == 1), name
 
 
@@ -45,8 +46,8 @@ def test_any_prepared_set(tmp_path):
     data_dir = photo_set.prepare(tmp_path, [file(pixels(i)) for i in range(4)])
     data = image_set("made_photos", "train", Stretch(6), size=6, data_dir=data_dir)
     assert data.classes == 3 and data.open().example(1, 0, None)["image"].shape == (6, 6, 3)
-    with pytest.raises(UserError, match="data.label_feature: .*did you mean label"):
-        image_set("made_photos", "train", data_dir=data_dir, label_feature="lable")
+    with pytest.raises(UserError, match="data.label: .*did you mean label"):
+        image_set("made_photos", "train", data_dir=data_dir, label="lable")
 
 
 def test_user_errors(tmp_path):

@@ -130,7 +130,7 @@ def test_user_errors():
     for field, value, message in [
         ("classes", 11, "the 10 classes of txjax_digits"),
         ("image_feature", "imag", "did you mean image"),
-        ("label_feature", "labels", "did you mean label"),
+        ("label", "labels", "did you mean label"),
         ("mean", (0.1, 0.2), "1 or 1 numbers"),
         ("std", (0.0,), "above 0"),
     ]:

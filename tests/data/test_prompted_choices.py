@@ -239,7 +239,7 @@ def test_user_errors(prompted):
     ends = r"data.template: expected other features, then \{label\}, which is the answer"
     for template in ("{label}", "{first}", "{label}: {first}", "{label} {first} {label}"):
         refuse(ends, template=template)
-    refuse("data.label_feature: expected a feature of kind ClassLabel", label_feature="score")
+    refuse("data.label: expected a feature of kind ClassLabel", label="score")
     refuse("data.classes: expected the 3 classes of made_sentences, got 2", classes=2)
     refuse("data.answers: expected one for each of the 3 classes", answers=("a", "b"))
     refuse(

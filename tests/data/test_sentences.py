@@ -1,5 +1,6 @@
 """Sentences: the examples have all tokens and labels of the set at the right positions, except truncated ones."""
 
+import functools
 import json
 import logging
 
@@ -7,7 +8,17 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import Bytes, Characters, LabelledText, MatchedSentences, Sentences, Subset, Trained, WordPiece
+from txjax.data import (
+    Bytes,
+    Characters,
+    LabelledText,
+    MatchedSentences,
+    ScoredText,
+    Sentences,
+    Subset,
+    Trained,
+    WordPiece,
+)
 from txjax.data.keys import BATCH_KEYS
 from txjax.data.text.sentences import truncate_sentences
 from txjax.data.tfds.records import Records
@@ -80,12 +91,17 @@ def test_the_longer_sentence_is_cut_first():
 
 
 def test_numbers_are_values(data_dir):
-    source = pairs(data_dir, label_feature="score", classes=None).open()
+    numbers = functools.partial(ScoredText, "made_sentences", data_dir=data_dir, features=FEATURES, value="score")
+    with pytest.raises(
+        UserError, match=r"data.value: expected a feature of kind Tensor or Scalar \(the set has score\)"
+    ):
+        numbers(value="label").check()
+    source = numbers().open()
     for i, record in enumerate(sentence_set.records(60)):
         example = source.example(i, 0, None)
         assert "label" not in example and example["value"].dtype == np.float32
         assert (example["value"], example["weights"]) == (record["score"], record["score"] != -1)
-    every = pairs(data_dir, label_feature="score", classes=None, unlabelled=None).open()
+    every = numbers(unlabelled=None).open()
     assert every.example(6, 0, None)["weights"] == 1
 
 
@@ -106,8 +122,9 @@ def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
 
 def test_fingerprints_differ_between_sets_and_labels(data_dir):
     settings = [{}, {"features": ("second", "first")}, {"features": ("first",)}, {"tokenizer": specials("[A]")}]
-    settings.append({"label_feature": "score", "classes": None})
     prints = [pairs(data_dir, **s).open().fingerprint for s in settings]
+    scores = ScoredText("made_sentences", data_dir=data_dir, length=60, features=FEATURES, value="score")
+    prints.append(scores.open().fingerprint)
     assert len(set(prints)) == len(prints) and pairs(data_dir).open().fingerprint == prints[0]
 
 
@@ -166,10 +183,8 @@ def test_json_round_trip(data_dir):
     [
         ({"features": ("first", "second", "first")}, "data.features: expected one text feature, or two"),
         ({"features": ("first", "secnd")}, "did you mean second"),
-        ({"label_feature": "first"}, "data.label_feature: expected a feature of kind ClassLabel"),
-        ({"classes": None}, "data.label_feature: expected a feature of kind Tensor or Scalar (the set has score)"),
+        ({"label": "first"}, "data.label: expected a feature of kind ClassLabel"),
         ({"classes": 2}, "data.classes: expected the 3 classes of made_sentences"),
-        ({"label_feature": "score", "classes": None, "subset": Subset()}, "data.subset: expected None"),
         ({"length": 4}, "data.length: expected at least 5"),
         ({"tokenizer": Characters()}, "the token [CLS] among them"),
         ({"buckets": (16, 8)}, "data.buckets: expected ascending lengths, at most data.length = 60"),
@@ -195,8 +210,9 @@ GLUE = {
 def test_real_sets_read(tfds_dir, name, caplog):
     features, classes, count = GLUE[name]
     caplog.set_level(logging.WARNING)
-    settings = {"features": features, "classes": classes, "length": 64, "data_dir": str(tfds_dir)}
-    text = LabelledText(name, "train[:50]", **settings)
+    settings = {"features": features, "length": 64, "data_dir": str(tfds_dir)}
+    kind = functools.partial(LabelledText, classes=classes) if classes else ScoredText
+    text = kind(name, "train[:50]", **settings)
     source, records = text.open(), Records(name, "train[:50]", str(tfds_dir), [*features, "label"])
     for i in (0, 17, 49):
         record, example = records[i], source.example(i, 0, None)
@@ -206,5 +222,5 @@ def test_real_sets_read(tfds_dir, name, caplog):
         assert example["label" if classes else "value"] == record["label"] and example["weights"] == 1
     assert len(Records(name, "train", str(tfds_dir), ["label"])) == count
     if name.startswith("glue"):
-        hidden = LabelledText(name, "test[:5]", **settings).open()
+        hidden = kind(name, "test[:5]", **settings).open()
         assert [hidden.example(i, 0, None)["weights"] for i in range(5)] == [0] * 5

@@ -111,7 +111,7 @@ def test_an_answer_that_is_cut_away_has_no_weight(data_dir):
         (lambda d: words(d, classes=4), "data.classes: expected the 3 classes of made_words, got 4"),
         (lambda d: words(d, features=("tags",)), "data.features: expected a sequence of Text"),
         (lambda d: words(d, features=("question",)), "data.features: expected a feature of kind Sequence"),
-        (lambda d: words(d, label_feature="words"), "data.label_feature: expected a sequence of ClassLabel"),
+        (lambda d: words(d, label="words"), "data.label: expected a sequence of ClassLabel"),
         (
             lambda d: answers(d, answer_feature="tags"),
             "data.answer_feature: expected a sequence of text and",

@@ -29,7 +29,7 @@ def data_dir(tmp_path_factory):
 
 
 def choices(data_dir, **settings):
-    own = {"context": "{question}", "choices": ("{context}", "x{context}", "{question}"), "label_feature": "right"}
+    own = {"context": "{question}", "choices": ("{context}", "x{context}", "{question}"), "label": "right"}
     return Choices("made_words", "train", data_dir, **own | {"length": 30, "tokenizer": Bytes(SPECIALS)} | settings)
 
 
@@ -53,7 +53,7 @@ def test_each_choice_is_a_row_with_its_context(data_dir):
         ({"choices": ("{context}",)}, "data.choices: expected at least two format strings"),
         ({"choices": ("{context}", "{question}")}, "data.choices: expected one for each of the 3 labels, got 2"),
         ({"choices": ("{context}", "{contxt}", "a")}, r"data.choices\[1\]: .*did you mean context"),
-        ({"label_feature": "question"}, "data.label_feature: expected a feature of kind ClassLabel"),
+        ({"label": "question"}, "data.label: expected a feature of kind ClassLabel"),
     ],
 )
 def test_choices_that_do_not_fit(data_dir, settings, said):

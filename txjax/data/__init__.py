@@ -67,13 +67,14 @@ from txjax.data.sources.tfds_source import TFDS
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
+from txjax.data.text.labelled_text import LabelledText, ScoredText
 from txjax.data.text.languages import Bitext, InLanguage
 from txjax.data.text.matched_sentences import MatchedSentences
 from txjax.data.text.packed import NextTokenPacked, PackedText
 from txjax.data.text.pairs import Pairs
 from txjax.data.text.prompted_choices import PromptedChoices
 from txjax.data.text.prompted_pairs import PromptedPairs
-from txjax.data.text.sentences import LabelledText, Sentences
+from txjax.data.text.sentences import Sentences
 from txjax.data.text.sliding_windows import SlidingWindows
 from txjax.data.text.text_windows import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.text.token_labels import TokenLabels
@@ -166,6 +167,7 @@ __all__ = [
     "ResizeWithin",
     "SentencePairs",
     "SentencePieceFile",
+    "ScoredText",
     "Sentences",
     "ShuffledImages",
     "SlidingWindows",

@@ -11,8 +11,7 @@ from txjax.data.audio.audio_source import AudioSource
 from txjax.data.audio.classified_audio import ClassifiedAudio
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.sources.feature_values import read_values
-from txjax.data.tfds import records
-from txjax.data.tfds.computed_labels import ComputedLabel
+from txjax.data.tfds.computed_labels import ComputedLabel, label_of
 from txjax.types import UserError, spec
 
 
@@ -25,25 +24,20 @@ class LabelledAudio(ClassifiedAudio):
     float32 [], the share of `label`.
 
     Attributes:
-      label_feature: the name of the set's label feature.
-      label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
+      label: the name of the feature that is the class, or what computes the class from another one.
     """
 
-    label_feature: str = describing_field("label")
-    label: ComputedLabel | None = describing_field(None)
+    label: ComputedLabel | str = describing_field("label")
 
     def class_features(self) -> tuple[str, ...]:
-        return (self.label_feature,) if self.label is None else ()
+        return (self.label,) if isinstance(self.label, str) else ()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}
         return super().spec() | {"label": spec((), "int32")} | mixed
 
     def class_names(self) -> tuple[str, ...]:
-        features = self.record_split.features()
-        if self.label is not None:
-            return self.label.class_names(features)
-        return tuple(records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",)).names)
+        return label_of(self.label).class_names(self.record_split.features())
 
     def open(self) -> Source:
         self.check()
@@ -56,23 +50,23 @@ class LabelledAudioSource(AudioSource):
     def __init__(self, data: LabelledAudio):
         super().__init__(data)
         self._labelled = data
-        feature = data.label_feature if data.label is None else data.label.feature
-        label_of = int if data.label is None else data.label.function(data.record_split.features())
-        values = read_values(data.record_split, feature)
-        self._labels = np.array([self._label(label_of, values, number) for number in self.kept.tolist()], np.int32)
+        label = label_of(data.label)
+        class_of = label.function(data.record_split.features())
+        values = read_values(data.record_split, label.feature)
+        self._labels = np.array([self._label(class_of, values, number) for number in self.kept.tolist()], np.int32)
         classes = len(data.class_names())
         wrong = np.flatnonzero((self._labels < -1) | (self._labels >= classes))
         if len(wrong):
             number = int(self.kept[wrong[0]])
             expected = f"labels from 0 to {classes - 1} in {data.record_split.label}, or -1 for none"
             got = f"{self._labels[wrong[0]]} in {self._recordings.place(number)}"
-            raise UserError("data.label_feature", expected, got)
+            raise UserError("data.label", expected, got)
         self.fingerprint = self.fingerprint_of(self.fingerprint, self._labels.tobytes().hex())
 
-    def _label(self, label_of: Callable[[Any], int], values: list[Any], number: int) -> int:
+    def _label(self, class_of: Callable[[Any], int], values: list[Any], number: int) -> int:
         """The class of a record. Raises UserError, naming the record, if its value stands for no class."""
         try:
-            return label_of(values[number])
+            return class_of(values[number])
         except UserError as error:
             raise error.with_hint(f"in {self._recordings.place(number)}") from None
 

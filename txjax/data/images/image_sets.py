@@ -11,7 +11,7 @@ from typing import Any
 from txjax.data.images.images import Images
 from txjax.data.images.transforms import Channels, Multiply, Transform
 from txjax.data.tfds import records
-from txjax.data.tfds.computed_labels import Count, Grouped, Nearest
+from txjax.data.tfds.computed_labels import Count, Grouped, Nearest, label_of
 from txjax.types import UserError, near_misses
 
 
@@ -75,7 +75,7 @@ def _sprites(attribute: str, classes: int) -> ImageSet:
 
 
 def _norb(attribute: str, classes: int) -> ImageSet:
-    return ImageSet("smallnorb", classes, _NORB, {"label_feature": attribute}, (Channels(3),))
+    return ImageSet("smallnorb", classes, _NORB, {"label": attribute}, (Channels(3),))
 
 
 VTAB = {
@@ -140,7 +140,6 @@ def _prepared_set(name: str, split: str, fields: Mapping[str, Any]) -> ImageSet:
     except UserError as error:
         near = near_misses(name, SETS)
         raise UserError("data.name", f"one of {', '.join(SETS)}, or a prepared set", name, near, str(error)) from error
-    label = fields.get("label_feature", "label")
-    classes = records.check_feature("data.label_feature", label, features, ("ClassLabel",)).num_classes
+    classes = label_of(fields.get("label", "label")).check(features)
     image = records.check_feature("data.image_feature", fields.get("image_feature", "image"), features, ("Image",))
-    return ImageSet(name, int(classes), {split: split}, before=() if image.shape[-1] == 3 else (Channels(3),))
+    return ImageSet(name, classes, {split: split}, before=() if image.shape[-1] == 3 else (Channels(3),))

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,8 +13,7 @@ from txjax.data.images.image_reader import ImageReader
 from txjax.data.images.image_records import ImageRecords
 from txjax.data.images.mixing import Mixing
 from txjax.data.images.transforms import Transform
-from txjax.data.tfds import records
-from txjax.data.tfds.computed_labels import ComputedLabel
+from txjax.data.tfds.computed_labels import ComputedLabel, label_of
 from txjax.data.tfds.subset import Subset
 from txjax.types import UserError, config_field, spec
 
@@ -30,8 +28,7 @@ class Images(ImageData):
 
     Attributes:
       classes: the number of classes. If None, the set's.
-      label_feature: the name of the set's label feature.
-      label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
+      label: the name of the feature that is the class, or what computes the class from another one.
       mix: mixes a second example into the image, for training only. If None, images are not mixed.
       subset: a few examples of each class. If None, the whole split.
       clean: the transforms of clean_image, the same example without augmentations, such as a teacher sees; () are none.
@@ -39,8 +36,7 @@ class Images(ImageData):
     """
 
     classes: int | None = config_field(None, at_least=1)
-    label_feature: str = describing_field("label")
-    label: ComputedLabel | None = describing_field(None)
+    label: ComputedLabel | str = describing_field("label")
     mix: Mixing | None = None
     subset: Subset | None = None
     clean: tuple[Transform, ...] | None = None
@@ -53,11 +49,11 @@ class Images(ImageData):
         return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
     def class_features(self) -> tuple[str, ...]:
-        return (self.label_feature,) if self.label is None else ()
+        return (self.label,) if isinstance(self.label, str) else ()
 
     def check(self) -> None:
         features = self.check_images()
-        if self.classes not in (None, classes := self._classes(features)):
+        if self.classes not in (None, classes := label_of(self.label).check(features)):
             raise UserError("data.classes", f"the {classes} classes of {self.record_split.label}", self.classes)
         for transform in self.clean or ():
             transform.check()
@@ -66,21 +62,10 @@ class Images(ImageData):
 
     def fill_from_set(self) -> None:
         if self.classes is None:
-            self.classes = self._classes(self.record_split.features())
-
-    def _classes(self, features: Any) -> int:
-        """The number of classes by the set's features."""
-        if self.label is not None:
-            return self.label.check(features)
-        return int(
-            records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",)).num_classes
-        )
+            self.classes = label_of(self.label).check(self.record_split.features())
 
     def class_names(self) -> tuple[str, ...]:
-        if self.label is not None:
-            features = self.record_split.check()
-            return self.label.class_names(features)
-        return tuple(self.record_split.check()[self.label_feature].names)
+        return label_of(self.label).class_names(self.record_split.check())
 
     def open(self) -> Source:
         self.check()
@@ -94,11 +79,12 @@ class ImageSource:
 
     def __init__(self, images: Images):
         self._images = images
-        self._feature = images.label_feature if images.label is None else images.label.feature
         where = images.record_split
         features = where.check()
-        self._classes = images._classes(features)
-        self._label_of = int if images.label is None else images.label.function(features)
+        label = label_of(images.label)
+        self._feature = label.feature
+        self._classes = label.check(features)
+        self._label_of = label.function(features)
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
         self.fingerprint = self._records.fingerprint
@@ -146,5 +132,5 @@ class ImageSource:
         label = self._label_of(record[self._feature])
         if not -1 <= label < self._classes:
             expected = f"labels from 0 to {self._classes - 1} in {self._records.name}, or -1 for none"
-            raise UserError("data.label_feature", expected, f"{label} in {self._records.place(number)}")
+            raise UserError("data.label", expected, f"{label} in {self._records.place(number)}")
         return label

@@ -139,9 +139,9 @@ class Table:
                 names.add(class_name(self.rows.row(number).get(name)))
             except TypeError:
                 expected = f"a class in the column {name!r}"
-                raise UserError("data.label_feature", expected, f"none in {self.rows.place(number)}") from None
+                raise UserError("data.label", expected, f"none in {self.rows.place(number)}") from None
             if len(names) > MOST_CLASSES:
-                raise UserError("data.label_feature", f"a column of at most {MOST_CLASSES:,} different values", name)
+                raise UserError("data.label", f"a column of at most {MOST_CLASSES:,} different values", name)
         return Column(name, "class", tuple(sorted(names, key=int if all(map(_is_whole, names)) else str)))
 
     @functools.cached_property

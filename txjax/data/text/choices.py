@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from txjax.data.dataset import Example, RecordDataset, Source, describing_field
-from txjax.data.text.sentences import LabelledText, open_labels, truncate_sentences
+from txjax.data.text.labelled_text import LabelledText, open_labels
+from txjax.data.text.sentences import truncate_sentences
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tfds import records
@@ -33,7 +34,7 @@ class Choices(RecordDataset):
     Attributes:
       context: a format string over the set's features.
       choices: format strings, one a choice: `("{ending0}", "{ending1}")`.
-      label_feature: the set's feature with the number of the right choice, a class.
+      label: the set's feature with the number of the right choice, a class.
       length: positions in a row.
       tokenizer: the tokenizer, as in `Sentences`.
       unlabelled: the label of examples without a label. If None, all examples have one.
@@ -41,10 +42,10 @@ class Choices(RecordDataset):
 
     context: str = describing_field("{context}")
     choices: tuple[str, ...] = describing_field(())
-    label_feature: str = describing_field("label")
+    label: str = describing_field("label")
     length: int = describing_field(128, at_least=5)
     tokenizer: Tokenizer = describing_field(factory=_bytes)
-    unlabelled: float | None = -1.0
+    unlabelled: int | None = -1
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         rows = {f"choice_{key}": spec((len(self.choices), self.length), "int32") for key in _ROWS}
@@ -54,7 +55,7 @@ class Choices(RecordDataset):
         return self.tokenizer.vocab()
 
     def class_features(self) -> tuple[str, ...]:
-        return (self.label_feature,)
+        return (self.label,)
 
     def check(self) -> None:
         if len(self.choices) < 2:
@@ -63,7 +64,7 @@ class Choices(RecordDataset):
         if self.length < (least := self.tokenizer.frame(2).size + 2):
             raise UserError("data.length", f"at least {least}, for the markers and a token of each text", self.length)
         features = self.record_split.check()
-        label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
+        label = records.check_feature("data.label", self.label, features, ("ClassLabel",))
         if label.num_classes != len(self.choices):
             raise UserError("data.choices", f"one for each of the {label.num_classes} labels", len(self.choices))
         self.templates()
@@ -92,15 +93,15 @@ class ChoiceSource:
             text.split,
             text.data_dir,
             source=text.source,
-            label_feature=text.label_feature,
+            label=text.label,
             classes=len(text.choices),
             unlabelled=text.unlabelled,
         )
-        self._labels = open_labels(labelled).astype(np.int32)
+        self._labels = open_labels(labelled)
         self._known = (self._labels != text.unlabelled).astype(np.float32)
         self._frame = text.tokenizer.frame(2)
         made_from = repr(
-            [tokens.fingerprint for tokens in (self._context, *self._choices)] + [text.label_feature, repr(self._frame)]
+            [tokens.fingerprint for tokens in (self._context, *self._choices)] + [text.label, repr(self._frame)]
         )
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
 

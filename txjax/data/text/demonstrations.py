@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from txjax.data.loading.rng import hash32
-from txjax.data.text.sentences import LabelledText, open_labels
+from txjax.data.text.labelled_text import LabelledText, open_labels
 from txjax.data.text.templates import Template
 from txjax.types import UserError
 
@@ -30,7 +30,7 @@ class WrittenRecords:
         self._split = source.split
         self._template = template
         self._answers = answers
-        self._label = source.label_feature
+        self._label = source.label
         self.gap = gap_before(template, self._label)
         self._records = source.record_split.open(template.names)
         self.labels = open_labels(source).astype(np.int64)

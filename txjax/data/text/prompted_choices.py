@@ -13,8 +13,8 @@ import numpy as np
 from txjax.data.dataset import Example, RecordDataset, describing_field
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.text.demonstrations import WrittenRecords, gap_before
+from txjax.data.text.labelled_text import LabelledText
 from txjax.data.text.prompt_rows import PromptEncoder, Row
-from txjax.data.text.sentences import LabelledText
 from txjax.data.text.templates import Template
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer, special_or_none
@@ -37,7 +37,7 @@ class PromptedChoices(RecordDataset):
     Attributes:
       template: a format string over the set's features: texts as they are, numbers by their format, at last the label.
         What follows the label stands behind the answers of demonstrations.
-      label_feature: the set's label, a class.
+      label: the set's label, a class.
       classes: the number of classes, O.
       answers: the text of each class. If (), the set's names.
       demonstrations: the split of the demonstrations.
@@ -52,7 +52,7 @@ class PromptedChoices(RecordDataset):
     """
 
     template: str = "{text}\n{label}"
-    label_feature: str = describing_field("label")
+    label: str = describing_field("label")
     classes: int = config_field(2, at_least=2)
     answers: tuple[str, ...] = ()
     demonstrations: str = "train"
@@ -71,10 +71,10 @@ class PromptedChoices(RecordDataset):
         return self.tokenizer.vocab()
 
     def class_names(self) -> tuple[str, ...]:
-        return self.answers or tuple(self.record_split.check()[self.label_feature].names)
+        return self.answers or tuple(self.record_split.check()[self.label].names)
 
     def class_features(self) -> tuple[str, ...]:
-        return (self.label_feature,)
+        return (self.label,)
 
     def check(self) -> None:
         check_buckets(self.buckets, self.prompt_length(), sort_batches=1)
@@ -82,7 +82,7 @@ class PromptedChoices(RecordDataset):
         if self.start is not None:
             self.tokenizer.special(self.start)
         features = self.record_split.check()
-        label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
+        label = records.check_feature("data.label", self.label, features, ("ClassLabel",))
         if label.num_classes != self.classes:
             raise UserError(
                 "data.classes", f"the {label.num_classes} classes of {self.record_split.label}", self.classes
@@ -102,8 +102,8 @@ class PromptedChoices(RecordDataset):
         """The template. Raises UserError if it doesn't suit the set, or doesn't end with the label."""
         form = Template(self.template, self.record_split.check(), "data.template")
         fields = [name for _, name, _, _ in string.Formatter().parse(self.template) if name is not None]
-        if len(fields) < 2 or self.label_feature in fields[:-1] or fields[-1] != self.label_feature:
-            expected = f"other features, then {{{self.label_feature}}}, which is the answer"
+        if len(fields) < 2 or self.label in fields[:-1] or fields[-1] != self.label:
+            expected = f"other features, then {{{self.label}}}, which is the answer"
             raise UserError("data.template", expected, self.template)
         return form
 
@@ -144,14 +144,14 @@ class PromptedChoices(RecordDataset):
 
     def cue(self) -> str:
         """The last line of the template's words before the label, such as "Sentiment:"; may be empty."""
-        return self.form().words_before(self.label_feature).strip().rpartition("\n")[2]
+        return self.form().words_before(self.label).strip().rpartition("\n")[2]
 
     def encoder(self) -> PromptEncoder:
         """What makes rows of tokens of the prompts."""
         return PromptEncoder(
             tokenizer=self.tokenizer,
             start=special_or_none(self.tokenizer, self.start) or self.tokenizer.opening(),
-            gap=gap_before(self.form(), self.label_feature),
+            gap=gap_before(self.form(), self.label),
             answers=self.class_names(),
             separator=self.separator,
             length=self.prompt_length(),
@@ -168,7 +168,7 @@ class PromptedChoices(RecordDataset):
             split,
             self.data_dir,
             source=self.source,
-            label_feature=self.label_feature,
+            label=self.label,
             classes=self.classes,
         )
         return WrittenRecords(labelled, self.form(), self.class_names())

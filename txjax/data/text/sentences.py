@@ -1,19 +1,16 @@
-"""Sentences and pairs of sentences, one example per record, without or with a class or a number, as in GLUE."""
+"""Sentences and pairs of sentences, one example per record, alone, with a class or with a number, as in GLUE."""
 
 import dataclasses
 import hashlib
-from pathlib import Path
 from typing import ClassVar
 
 import jax
 import numpy as np
 
 from txjax.data.dataset import Example, RecordDataset, Source, describing_field
-from txjax.data.loading import disk_cache
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
-from txjax.data.text.token_cache import BATCH, Tokens, open_tokens
+from txjax.data.text.token_cache import Tokens, open_tokens
 from txjax.data.tfds import records
-from txjax.data.tfds.subset import Subset
 from txjax.data.tokenizers.special_tokens import Frame
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError, config_field, spec
@@ -87,56 +84,6 @@ class Sentences(RecordDataset):
         return self.frame().size
 
 
-@dataclasses.dataclass
-class LabelledText(Sentences):
-    """Sentences or pairs with a label, for fine-tuning (Devlin et al. 2019, 4).
-
-    An example: as in `Sentences`, but weights float32 [], 1, or 0 if the label is `unlabelled`; and label
-    int32 [], or value float32 [].
-
-    Attributes:
-      label_feature: the set's label feature.
-      classes: the number of classes. If None, the label is a number, `value`.
-      subset: a few examples of each class. If None, the whole split.
-      unlabelled: the label of examples without a label, as in GLUE's test sets. If None, all examples have one.
-    """
-
-    label_feature: str = describing_field("label")
-    classes: int | None = config_field(2, at_least=1)
-    subset: Subset | None = None
-    unlabelled: float | None = -1.0
-
-    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
-        return super().spec() | target | {"weights": spec((), "float32")}
-
-    def class_features(self) -> tuple[str, ...]:
-        return () if self.classes is None else (self.label_feature,)
-
-    def check(self) -> None:
-        super().check()
-        features = self.record_split.check()
-        kinds = ("Tensor", "Scalar") if self.classes is None else ("ClassLabel",)
-        label = records.check_feature("data.label_feature", self.label_feature, features, kinds)
-        if self.classes is not None and label.num_classes != self.classes:
-            raise UserError(
-                "data.classes", f"the {label.num_classes} classes of {self.record_split.label}", self.classes
-            )
-        if self.classes is None and self.subset is not None:
-            raise UserError("data.subset", "None if the label is a number", self.subset)
-        if self.classes is None and label.shape != ():
-            raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
-
-    def class_names(self) -> tuple[str, ...] | None:
-        if self.classes is None:
-            return None
-        return tuple(self.record_split.check()[self.label_feature].names)
-
-    def open(self) -> Source:
-        self.check()
-        return LabelledSource(self)
-
-
 class SentenceSource(Bucketed):
     """The sentences of a split, by record."""
 
@@ -144,7 +91,7 @@ class SentenceSource(Bucketed):
         """`tokens`: of each feature. If None, those of the features' texts."""
         self._text = text
         self._tokens = tokens or [open_tokens(text.record_split, feature, text.tokenizer) for feature in text.features]
-        self.fingerprint = _hash([*(tokens.fingerprint for tokens in self._tokens), repr(text.frame())])
+        self.fingerprint = digest_of([*(tokens.fingerprint for tokens in self._tokens), repr(text.frame())])
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
         cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}
         self.lengths = (Lengths(np.minimum(sizes, text.length).astype(np.int32), cut),)
@@ -180,55 +127,6 @@ class SentenceSource(Bucketed):
         return example
 
 
-class LabelledSource(SentenceSource):
-    """The labelled sentences of a split, by record."""
-
-    def __init__(self, text: LabelledText):
-        super().__init__(text)
-        self._key = "value" if text.classes is None else "label"
-        self._labels = open_labels(text).astype(text.spec()[self._key].dtype)
-        self._known = (self._labels != text.unlabelled).astype(np.float32)
-        self._numbers = np.arange(len(self._labels))
-        if text.subset is not None and text.classes is not None:
-            self._numbers = text.subset.choose(lambda n: int(self._labels[n]), len(self._labels), text.classes)
-            self.lengths = tuple(Lengths(lengths.of[self._numbers], lengths.axes) for lengths in self.lengths)
-        parts = [self.fingerprint, text.label_feature]
-        self.fingerprint = _hash(parts if text.subset is None else [*parts, self._numbers.tobytes().hex()])
-
-    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        number = int(self._numbers[index])
-        target = {self._key: self._labels[number], "weights": self._known[number]}
-        return super().example(number, epoch, rng) | {key: np.asarray(value) for key, value in target.items()}
-
-
-def open_labels(text: LabelledText) -> np.ndarray:
-    """The labels of all records, float64 [N], from the cache: decoding a record costs more than the rest of an example.
-
-    Raises:
-      UserError: a label is not a class of the set (or a finite number) and not `unlabelled`; names the record.
-    """
-    source = text.record_split.open([text.label_feature])
-    made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
-
-    def build(folder: Path) -> None:
-        labels = np.zeros(len(source))
-        with disk_cache.progress(f"labels of {source.name} {text.split}", len(source)) as advance:
-            for start in range(0, len(source), BATCH):
-                read = [record[text.label_feature] for record in source.read(start, min(start + BATCH, len(source)))]
-                labels[start : start + len(read)] = read
-                advance(len(read))
-        np.save(folder / "labels.npy", labels)
-
-    labels = disk_cache.get_or_build("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
-    fine = np.isfinite(labels) if text.classes is None else (labels >= 0) & (labels < text.classes)
-    wrong = np.flatnonzero(~fine & (labels != text.unlabelled))
-    if len(wrong):
-        kinds = "finite numbers" if text.classes is None else f"labels from 0 to {text.classes - 1}"
-        expected = f"{kinds} in {source.name}, or data.unlabelled = {text.unlabelled}"
-        raise UserError("data.label_feature", expected, f"{labels[wrong[0]]:g} in {source.place(int(wrong[0]))}")
-    return labels
-
-
 def truncate_sentences(sentences: list[np.ndarray], length: int) -> list[np.ndarray]:
     """Truncates one or two sentences to at most `length` tokens in all, the longer one first.
 
@@ -241,5 +139,6 @@ def truncate_sentences(sentences: list[np.ndarray], length: int) -> list[np.ndar
     return [sentences[0][: length - second], sentences[1][:second]]
 
 
-def _hash(parts: list[str]) -> str:
+def digest_of(parts: list[str]) -> str:
+    """A digest of texts, for a fingerprint."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

@@ -31,14 +31,14 @@ class TokenLabels(Sentences):
 
     Attributes:
       features: the set's feature of words, a sequence of texts.
-      label_feature: the set's feature of classes, one a word.
+      label: the set's feature of classes, one a word.
       classes: the number of classes. If None, the set's.
       piece: the token of a word that has its class: the "first" one (Devlin et al. 2019, 5.3), or the "last" one, for
         decoders, where only that one has seen the whole word.
     """
 
     features: tuple[str, ...] = describing_field(("tokens",))
-    label_feature: str = describing_field("tags")
+    label: str = describing_field("tags")
     classes: int | None = config_field(None, at_least=2)
     piece: str = config_field("first", choices=("first", "last"))
 
@@ -55,7 +55,7 @@ class TokenLabels(Sentences):
         features = self.record_split.check()
         for field, name, kind in (
             ("features", self.features[0], "Text"),
-            ("label_feature", self.label_feature, "ClassLabel"),
+            ("label", self.label, "ClassLabel"),
         ):
             inner = records.check_feature(f"data.{field}", name, features, self.feature_kinds).feature
             if type(inner).__name__ != kind:
@@ -68,11 +68,11 @@ class TokenLabels(Sentences):
     def fill_from_set(self) -> None:
         if self.classes is None:
             features = self.record_split.features()
-            labels = records.check_feature("data.label_feature", self.label_feature, features, self.feature_kinds)
+            labels = records.check_feature("data.label", self.label, features, self.feature_kinds)
             self.classes = int(labels.feature.num_classes)
 
     def class_names(self) -> tuple[str, ...]:
-        return tuple(self.record_split.check()[self.label_feature].feature.names)
+        return tuple(self.record_split.check()[self.label].feature.names)
 
     def open(self) -> Source:
         self.check()
@@ -110,11 +110,11 @@ def open_words(text: TokenLabels) -> Words:
     Raises:
       UserError: a record with another number of classes than words, or a class outside of the set's; names it.
     """
-    source = text.record_split.open([text.features[0], text.label_feature])
+    source = text.record_split.open([text.features[0], text.label])
     made_from = {
         "data": source.name,
         "split": text.split,
-        "features": [text.features[0], text.label_feature],
+        "features": [text.features[0], text.label],
         "layout": LAYOUT,
         "piece": text.piece,
         "records": source.fingerprint,
@@ -132,11 +132,11 @@ def open_words(text: TokenLabels) -> Words:
                 read = source.read(start, min(start + BATCH, len(source)))
                 for number, record in enumerate(read, start):
                     words = record[text.features[0]]
-                    classes = np.asarray(record[text.label_feature], np.int32)
+                    classes = np.asarray(record[text.label], np.int32)
                     if len(words) != len(classes) or classes.max(initial=0) >= len(names):
                         expected = f"a class below {len(names)} for each word in {source.name}"
                         got = f"{len(words)} words with the classes {classes.tolist()[:20]} in {source.place(number)}"
-                        raise UserError("data.label_feature", expected, got)
+                        raise UserError("data.label", expected, got)
                     written = [as_string(word) for word in words]
                     joined = " ".join(written)
                     ids = text.tokenizer.encode(joined)

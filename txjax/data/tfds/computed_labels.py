@@ -1,4 +1,4 @@
-"""Class labels that a set doesn't have as a feature, but that follow from others."""
+"""Class labels of records: a feature of the set, or what follows from others."""
 
 import collections
 import dataclasses
@@ -40,6 +40,28 @@ class ComputedLabel:
 
 
 @dataclasses.dataclass
+class LabelFeature(ComputedLabel):
+    """The class that a feature of the set is."""
+
+    feature: str = "label"
+
+    def check(self, features: Any) -> int:
+        return int(records.check_feature("data.label", self.feature, features, ("ClassLabel",)).num_classes)
+
+    def class_names(self, features: Any) -> tuple[str, ...]:
+        self.check(features)
+        return tuple(features[self.feature].names)
+
+    def __call__(self, value: Any) -> int:
+        return int(value)
+
+
+def label_of(label: str | ComputedLabel) -> ComputedLabel:
+    """The class of a record, where a text is the name of the feature that is the class."""
+    return LabelFeature(label) if isinstance(label, str) else label
+
+
+@dataclasses.dataclass
 class ByName(ComputedLabel):
     """The class of the same name: for a model whose classes are more than the set's, or in another order.
 
@@ -74,7 +96,7 @@ class ByName(ComputedLabel):
             if label.casefold() not in numbers:
                 expected = "one for each class of the set" + (f", such as {self.names[0]!r}" if self.names else "")
                 near = near_misses(label, self.names)
-                hint = "label=None takes the set's own numbers, if they are the model's"
+                hint = f"label={self.feature!r} takes the set's own numbers, if they are the model's"
                 raise UserError("data.label.names", expected, f"none for {label}", near, hint)
         return tuple(numbers[label.casefold()] for label in labels)
 

@@ -53,7 +53,7 @@ def _of_classes(model: Any, folder: Path) -> Experiment:
         expected = "a folder with preprocessor_config.json, which says how audio is read"
         raise UserError("--from", expected, "none")
     names = known_names(names_of_config(read_json(folder / CONFIG)))
-    label = None if names is None else ByName(names=names)
+    label = "label" if names is None else ByName(names=names)
     data = LabelledAudio(**recordings(model.front_end), label=label, too_long="cut")
     held_out = LabelledAudio(split="validation", too_long="cut")
     evals: dict[str, Any] = {"valid": Evaluation(data=held_out)}

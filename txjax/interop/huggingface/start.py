@@ -66,7 +66,7 @@ def _of_images(model: Any, folder: Path) -> Experiment:
     A class of the folder is the model's class of the same name, if its config.json has names.
     """
     names = known_names(names_of_config(read_json(folder / CONFIG)))
-    label = None if names is None else ByName(names=names)
+    label = "label" if names is None else ByName(names=names)
     data = Images(name="txjax_folder", split="train", label=label, **image_fields(folder))
     held_out = Images(split="validation", transforms=data.transforms)
     evals: dict[str, Any] = {"valid": Evaluation(data=held_out)}
