@@ -23,7 +23,7 @@ LENGTH = 48
 def get_config() -> Experiment:
     digits = dict(shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
-    questions = dict(features=("text",), classes=77, length=LENGTH, tokenizer=tokenizer, buckets=(24,))
+    questions = dict(text=("text",), classes=77, length=LENGTH, tokenizer=tokenizer, buckets=(24,))
     return Experiment(
         model=SharedTrunk(
             vocab=2000,

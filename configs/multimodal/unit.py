@@ -176,7 +176,7 @@ def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluato
         return DecodedTask(head, queries=4), data, scores
 
     def texts(name: str, test: str, classes: int, *features: str) -> tuple[DecodedTask, Dataset, Evaluator]:
-        sentences = dict(features=features, classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
+        sentences = dict(text=features, classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
         metrics = GLUE.get(name.removeprefix("glue/"), ("accuracy",))
         scores = Predictions(data=LabelledText(split=test, **sentences), metrics=metrics, every_steps=every_steps)
         task = DecodedTask(TransformedClasses(classes, FirstToken()), queries=4)

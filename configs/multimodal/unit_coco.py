@@ -95,7 +95,7 @@ def data_sets() -> dict[str, Dataset]:
     truth = "entailment", "neutral", "contradiction"
 
     def glue(task: str, classes: int, *features: str) -> LabelledText:
-        fields = dict(features=features, classes=classes, length=128, tokenizer=tokenizer)
+        fields = dict(text=features, classes=classes, length=128, tokenizer=tokenizer)
         return LabelledText(name=f"glue/{task}", split="train", **fields)
 
     return {

@@ -23,7 +23,7 @@ from txjax.transfer import From
 
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
-    common = {"features": ("text",), "classes": 77, "length": 64, "tokenizer": tokenizer}
+    common = {"text": ("text",), "classes": 77, "length": 64, "tokenizer": tokenizer}
     buckets = (16, 32)
     return Experiment(
         model=Bert(

@@ -1,11 +1,11 @@
 """A small BERT that classifies texts of your own, a file of them, from scratch.
 
-    txjax train --config=configs/text/classifier.py --config.data.source=reviews.csv --config.data.features=review \\
+    txjax train --config=configs/text/classifier.py --config.data.source=reviews.csv --config.data.text=review \\
         --config.data.label=stars --workdir=runs/reviews
 
-`features` names the column with the text, or both of a pair; `label` that with the class, of which there are as many as
-the file has. A tenth of the rows is held out for `eval/test` (docs/your_data.md). A text is read as bytes, the first 256
-of them. Without a source it classifies the questions of `banking77`, which must be prepared in TFDS_DATA_DIR.
+`text` names the column with the text, or both of a pair; `label` that with the class. The model has as many classes as
+the file. A tenth of the rows is held out for `eval/test` (docs/your_data.md). The first 256 bytes of a text are read.
+Without a source it classifies the questions of `banking77`, which must be prepared in TFDS_DATA_DIR.
 
 Cost: not stated; it depends on the file.
 Score: eval/test/accuracy 0.65 of `banking77`
@@ -36,7 +36,7 @@ def get_config() -> Experiment:
             positions=Learned(max_length=256),
         ),
         objective=Classification(),
-        data=LabelledText(name="banking77", features=("text",), length=256, buckets=BUCKETS),
+        data=LabelledText(name="banking77", text=("text",), length=256, buckets=BUCKETS),
         evals={"test": Evaluation(data=LabelledText(split="test", buckets=BUCKETS), every_steps=200)},
         optimizer=AdamW(peak_lr=1e-3, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),

@@ -69,7 +69,7 @@ def get_config(task: str = "cola") -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=4000, name="glue/stsb", features=PAIR)
 
     kind = ScoredText if is_score else LabelledText
-    sentences: dict[str, Any] = dict(features=FEATURES[task], length=64, tokenizer=tokenizer, buckets=(16, 32))
+    sentences: dict[str, Any] = dict(text=FEATURES[task], length=64, tokenizer=tokenizer, buckets=(16, 32))
     metrics = GLUE[task]
     num_steps = EPOCHS * EXAMPLES[task] // BATCH
     model = Bert(

@@ -42,7 +42,7 @@ def get_config(variant: str = "both") -> Experiment:
             num_steps=2000,
             **shared,
         )
-    texts: dict[str, Any] = dict(features=("text",), classes=77, length=64, tokenizer=tokenizer, buckets=(16, 32))
+    texts: dict[str, Any] = dict(text=("text",), classes=77, length=64, tokenizer=tokenizer, buckets=(16, 32))
     classes, alone = Classes(77, LastToken()), variant == "alone"
     evaluation = Predictions(data=LabelledText(split="test", **texts), every_steps=200, task=None if alone else "task")
     return Experiment(

@@ -37,7 +37,7 @@ def get_config() -> Experiment:
     def sentences(split: str, **named: str) -> dict[str, Any]:
         """By task, with the names, or without where they follow the training data's."""
         return {
-            task: MatchedSentences(name=named.get(task), split=split, features=names, **shared)
+            task: MatchedSentences(name=named.get(task), split=split, text=names, **shared)
             for task, names in features.items()
         }
 

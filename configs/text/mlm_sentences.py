@@ -25,7 +25,7 @@ from txjax.optim import AdamW, Linear
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
 
-    sentences = dict(features=("text",), length=64, tokenizer=tokenizer, buckets=(16, 32))
+    sentences = dict(text=("text",), length=64, tokenizer=tokenizer, buckets=(16, 32))
     return Experiment(
         model=Bert(
             vocab=2000,

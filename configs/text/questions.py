@@ -24,7 +24,7 @@ VARIANTS = ("bert", "decoder")
 
 def get_config(kind: str = "bert") -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
-    texts: dict[str, Any] = dict(features=("text",), classes=77, length=48, tokenizer=tokenizer, buckets=(24,))
+    texts: dict[str, Any] = dict(text=("text",), classes=77, length=48, tokenizer=tokenizer, buckets=(24,))
     sizes: dict[str, Any] = dict(
         vocab=2000, width=64, depth=2, heads=4, dropout=0.1, positions=Rotary(), initial=Init()
     )

@@ -27,7 +27,7 @@ VARIANTS = ("bert", "decoder")
 def get_config(kind: str = "bert") -> Experiment:
     features = ("question", "context")
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="squad_xquad_en", features=features)
-    pairs: dict[str, Any] = dict(features=features, length=128, tokenizer=tokenizer)
+    pairs: dict[str, Any] = dict(text=features, length=128, tokenizer=tokenizer)
     sizes: dict[str, Any] = dict(vocab=2000, width=64, depth=2, heads=4, initial=Init(), head=StartEnd())
     return Experiment(
         model=Decoder(**sizes) if kind == "decoder" else Bert(**sizes, block=PreNorm(), positions=Rotary()),

@@ -48,7 +48,7 @@ def get_config() -> Experiment:
 
     def pairs(language: str) -> Bitext:
         both = ("en", language)
-        fields: dict[str, Any] = dict(features=both, spoken=both, languages=LANGUAGES)
+        fields: dict[str, Any] = dict(text=both, spoken=both, languages=LANGUAGES)
         return Bitext(name=f"para_crawl/en{language}", split="train", length=LENGTH, tokenizer=tokenizer, **fields)
 
     shares = Temperature(alpha=0.7)

@@ -51,14 +51,14 @@ def get_config(variant: str = "tlm") -> Experiment:
         return tagger(model, tokenizer)
 
     def sentences(language: str, split: str, name: str | None = None) -> Dataset:
-        text = Sentences(name=name, split=split, features=(language,), length=32, tokenizer=tokenizer)
+        text = Sentences(name=name, split=split, text=(language,), length=32, tokenizer=tokenizer)
         return InLanguage(text, language, LANGUAGES)
 
     def pairs(split: str, name: str | None = None) -> Bitext:
         return Bitext(
             name=name,
             split=split,
-            features=LANGUAGES,
+            text=LANGUAGES,
             spoken=LANGUAGES,
             languages=LANGUAGES,
             length=56,

@@ -114,7 +114,7 @@ def text(adapter: Adapter | None) -> tuple[Bert, Dataset, Dataset]:
     A population has no buckets of lengths, so that all batches have 32 positions.
     """
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
-    questions = dict(features=("text",), classes=77, length=32, tokenizer=tokenizer)
+    questions = dict(text=("text",), classes=77, length=32, tokenizer=tokenizer)
     model = Bert(
         vocab=2000,
         width=128,

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.claim(
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory):
     data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
-    texts = LabelledText("made_sentences", "train", data_dir, 120, features=("first",), classes=3, buckets=(40, 80))
+    texts = LabelledText("made_sentences", "train", data_dir, 120, text=("first",), classes=3, buckets=(40, 80))
     images = Images(name="txjax_digits", split="test", shape=(8, 8, 1))
     return AlternatingTasks(parts={"images": images, "texts": texts}, rows={"texts": 3}, ratios={"texts": 2.0})
 

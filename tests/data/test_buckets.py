@@ -21,9 +21,7 @@ def data_dir(tmp_path_factory):
 def opened(data_dir):
     def source(**settings):
         features = ("first", "second")
-        return LabelledText(
-            "made_sentences", "train", data_dir, LENGTH, features=features, classes=3, **settings
-        ).open()
+        return LabelledText("made_sentences", "train", data_dir, LENGTH, text=features, classes=3, **settings).open()
 
     return {
         "whole": source(),

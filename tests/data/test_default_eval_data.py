@@ -86,7 +86,7 @@ def test_what_describes_examples_is_the_training_data_s_unless_it_is_set():
     # Of another kind: only the tokenizer is the model's.
     prompts = follow_training_data(PromptedChoices(split="test"), windows)
     assert (prompts.length, prompts.tokenizer) == (256, Characters("ab"))
-    tagged = follow_training_data(TokenLabels(split="test"), Sentences("a", features=("text",)))
+    tagged = follow_training_data(TokenLabels(split="test"), Sentences("a", text=("text",)))
     assert tagged.features == ("tokens",)
 
 

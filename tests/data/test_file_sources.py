@@ -217,7 +217,7 @@ def test_compressed_files_are_unpacked_once(kind, tmp_path):
 def test_a_source_of_ones_own_is_a_function(tmp_path):
     source = Films()
     assert read(source, "train") and sum(len(read(source, split)) for split in SPLITS) == 60
-    data = LabelledText(source=source, features=("text",), label="label", classes=3, length=32)
+    data = LabelledText(source=source, text=("text",), label="label", classes=3, length=32)
     assert data.open().example(0, 0, None)["label"] in (0, 1, 2)
 
 

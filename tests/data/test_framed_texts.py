@@ -59,8 +59,8 @@ def same(row, encoding) -> bool:
 
 def test_sentences_and_pairs(data_dir, tokenizer):
     settings = {"data_dir": data_dir, "classes": 3, "length": LENGTH, "tokenizer": tokenizer}
-    pairs = LabelledText("made_sentences", features=("first", "second"), **settings)
-    single = LabelledText("made_sentences", features=("first",), **settings)
+    pairs = LabelledText("made_sentences", text=("first", "second"), **settings)
+    single = LabelledText("made_sentences", text=("first",), **settings)
     for index, record in enumerate(sentence_set.records(4)):
         assert same(example(pairs, index), whole(tokenizer, record["first"], record["second"]))
         assert same(example(single, index), whole(tokenizer, record["first"]))
@@ -91,7 +91,7 @@ def test_answers_are_in_their_context(data_dir, tokenizer):
 
 
 def test_a_translation_is_two_sentences(data_dir, tokenizer):
-    data = Bitext("made_words", data_dir=data_dir, features=("question", "context"), length=LENGTH, tokenizer=tokenizer)
+    data = Bitext("made_words", data_dir=data_dir, text=("question", "context"), length=LENGTH, tokenizer=tokenizer)
     record, row = word_set.records(1)[0], example(data)
     first, second = (whole(tokenizer, record[name]) for name in ("question", "context"))
     assert row["tokens"][row["segments"] > 0].tolist() == first.ids + second.ids

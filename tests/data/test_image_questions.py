@@ -122,6 +122,6 @@ def test_shuffled_images_are_those_of_other_examples(questions):
         assert all(np.array_equal(one[key], other[key]) for key in one if key != "image")
     assert shuffled.fingerprint != source.fingerprint
     with pytest.raises(UserError, match="data.data: expected a data set with images, got 'LabelledText'"):
-        ShuffledImages(LabelledText("made_captions", data_dir=data.data_dir, features=("caption",))).check()
+        ShuffledImages(LabelledText("made_captions", data_dir=data.data_dir, text=("caption",))).check()
     with pytest.raises(UserError, match="data.data.answers: expected two answers"):
         ShuffledImages(questions(answers=())).check()

@@ -45,12 +45,12 @@ def data_dir(tmp_path_factory):
 
 
 def sentences(data_dir, **settings):
-    settings = {"split": "train", "features": ("context",), "length": 60, "tokenizer": Bytes(SPECIALS)} | settings
+    settings = {"split": "train", "text": ("context",), "length": 60, "tokenizer": Bytes(SPECIALS)} | settings
     return Sentences("made_words", data_dir=data_dir, **settings)
 
 
 def bitext(data_dir, **settings):
-    settings = {"features": ("question", "context"), "length": 80, "tokenizer": Bytes(SPECIALS)} | settings
+    settings = {"text": ("question", "context"), "length": 80, "tokenizer": Bytes(SPECIALS)} | settings
     return Bitext("made_words", "train", data_dir, **settings)
 
 
@@ -72,14 +72,14 @@ def test_a_translation_is_as_it_is_alone(data_dir, length):
             assert set(found[key][begin:end].tolist()) == {value}
         begin = end
     assert not any(found[key][begin:].any() for key in found)
-    alone = read(bitext(data_dir, length=length, features=("question",), spoken=("de",)))
+    alone = read(bitext(data_dir, length=length, text=("question",), spoken=("de",)))
     for key in ("tokens", "positions", "languages", "weights"):
         np.testing.assert_array_equal(alone[key][:6], found[key][:6])
 
 
 def test_all_tokens_of_a_data_set_have_its_language(data_dir):
     words = TokenLabels(
-        "made_words", "train", data_dir, length=60, features=("words",), classes=3, tokenizer=Bytes(SPECIALS)
+        "made_words", "train", data_dir, length=60, text=("words",), classes=3, tokenizer=Bytes(SPECIALS)
     )
     windows = TextWindows(name="txjax_python_text", split="validation", length=16)
     for inner in (sentences(data_dir), words, windows):
@@ -157,8 +157,8 @@ def experiment(data, model=None, objective=None, evals=None):
             r"config.evals.de.data.languages: expected those of config.data: en, de, got 'de, en'",
         ),
         (
-            lambda d: experiment(InLanguage(sentences(d, features=("nothing",)), "en", BOTH)),
-            r"config.data.data.features: expected a feature of kind Text",
+            lambda d: experiment(InLanguage(sentences(d, text=("nothing",)), "en", BOTH)),
+            r"config.data.data.text: expected a feature of kind Text",
         ),
         (
             lambda d: experiment(

@@ -205,7 +205,7 @@ def test_labels_of_images(few_classes, subset):
 )
 def test_labels_of_sentences(tmp_path_factory, settings, message):
     folder = sentence_set.prepare(tmp_path_factory.getbasetemp() / "made_sentences")
-    text = LabelledText("made_sentences", "train", folder, features=("first",), classes=3, length=30)
+    text = LabelledText("made_sentences", "train", folder, text=("first",), classes=3, length=30)
     assert len(text.open()) == 60
     with pytest.raises(UserError, match=rf"data.label: expected {message}"):
         dataclasses.replace(text, **settings).open()

@@ -140,7 +140,7 @@ def test_buckets_are_refused(tmp_path):
     from helpers import sentence_set
 
     text = LabelledText(
-        "made_sentences", "train", sentence_set.prepare(tmp_path), features=("first",), classes=3, buckets=(8,)
+        "made_sentences", "train", sentence_set.prepare(tmp_path), text=("first",), classes=3, buckets=(8,)
     )
     with pytest.raises(UserError, match=r"data.parts.a.buckets: expected \(\) in a mixture"):
         Mixture({"a": text}).check()

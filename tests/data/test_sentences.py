@@ -36,7 +36,7 @@ def data_dir(tmp_path_factory):
 
 
 def pairs(data_dir, **settings):
-    settings = {"features": ("first", "second"), "classes": 3, "length": 60} | settings
+    settings = {"text": ("first", "second"), "classes": 3, "length": 60} | settings
     return LabelledText("made_sentences", "train", data_dir=data_dir, **settings)
 
 
@@ -51,9 +51,9 @@ def cut_one_by_one(first, second, length):
 @pytest.mark.parametrize("length", [5, 60, 300])
 @pytest.mark.parametrize("features", [("first",), ("first", "second")])
 def test_examples_are_the_sets_sentences(data_dir, features, length):
-    text = pairs(data_dir, features=features, length=length)
+    text = pairs(data_dir, text=features, length=length)
     source = text.open()
-    sentences = Sentences("made_sentences", "train", data_dir, length, features=features).open()
+    sentences = Sentences("made_sentences", "train", data_dir, length, text=features).open()
     assert len(source) == len(sentences) == 60
     cut = 0
     for i, record in enumerate(sentence_set.records(60)):
@@ -91,7 +91,7 @@ def test_the_longer_sentence_is_cut_first():
 
 
 def test_numbers_are_values(data_dir):
-    numbers = functools.partial(ScoredText, "made_sentences", data_dir=data_dir, features=FEATURES, value="score")
+    numbers = functools.partial(ScoredText, "made_sentences", data_dir=data_dir, text=FEATURES, value="score")
     with pytest.raises(
         UserError, match=r"data.value: expected a feature of kind Tensor or Scalar \(the set has score\)"
     ):
@@ -121,9 +121,9 @@ def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
 
 
 def test_fingerprints_differ_between_sets_and_labels(data_dir):
-    settings = [{}, {"features": ("second", "first")}, {"features": ("first",)}, {"tokenizer": specials("[A]")}]
+    settings = [{}, {"text": ("second", "first")}, {"text": ("first",)}, {"tokenizer": specials("[A]")}]
     prints = [pairs(data_dir, **s).open().fingerprint for s in settings]
-    scores = ScoredText("made_sentences", data_dir=data_dir, length=60, features=FEATURES, value="score")
+    scores = ScoredText("made_sentences", data_dir=data_dir, length=60, text=FEATURES, value="score")
     prints.append(scores.open().fingerprint)
     assert len(set(prints)) == len(prints) and pairs(data_dir).open().fingerprint == prints[0]
 
@@ -142,11 +142,11 @@ def test_a_subset_has_as_many_of_each_class_and_their_own_sentences(data_dir):
 
 
 def test_half_of_the_second_sentences_are_of_other_records(data_dir):
-    settings = {"data_dir": data_dir, "features": ("first", "second"), "length": 60}
+    settings = {"data_dir": data_dir, "text": ("first", "second"), "length": 60}
     pairs = MatchedSentences("made_sentences", "train", **settings).open()
     parts = [
         [s.example(i, 0, None)["tokens"] for i in range(60)]
-        for s in (Sentences("made_sentences", "train", **settings | {"features": (name,)}).open() for name in FEATURES)
+        for s in (Sentences("made_sentences", "train", **settings | {"text": (name,)}).open() for name in FEATURES)
     ]
     labels = []
     for epoch in range(20):
@@ -158,7 +158,7 @@ def test_half_of_the_second_sentences_are_of_other_records(data_dir):
             of = [i] if labels[-1] else [j for j in range(60) if j != i]
             assert any(same_start(second[:-1], parts[1][j][1:]) for j in of)
     assert abs(np.mean(labels) - 0.5) < 0.05
-    alone = MatchedSentences("made_sentences", "train", **settings | {"features": ("first",)}).open()
+    alone = MatchedSentences("made_sentences", "train", **settings | {"text": ("first",)}).open()
     row = alone.example(3, 0, np.random.default_rng(0))
     assert row.pop("next_sentence") == -1 and np.array_equal(row["tokens"], parts[0][3])
     with pytest.raises(UserError, match=r"data.buckets: expected \(\), since the second sentence changes"):
@@ -181,8 +181,8 @@ def test_json_round_trip(data_dir):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"features": ("first", "second", "first")}, "data.features: expected one text feature, or two"),
-        ({"features": ("first", "secnd")}, "did you mean second"),
+        ({"text": ("first", "second", "first")}, "data.text: expected one text feature, or two"),
+        ({"text": ("first", "secnd")}, "did you mean second"),
         ({"label": "first"}, "data.label: expected a feature of kind ClassLabel"),
         ({"classes": 2}, "data.classes: expected the 3 classes of made_sentences"),
         ({"length": 4}, "data.length: expected at least 5"),
@@ -210,7 +210,7 @@ GLUE = {
 def test_real_sets_read(tfds_dir, name, caplog):
     features, classes, count = GLUE[name]
     caplog.set_level(logging.WARNING)
-    settings = {"features": features, "length": 64, "data_dir": str(tfds_dir)}
+    settings = {"text": features, "length": 64, "data_dir": str(tfds_dir)}
     kind = functools.partial(LabelledText, classes=classes) if classes else ScoredText
     text = kind(name, "train[:50]", **settings)
     source, records = text.open(), Records(name, "train[:50]", str(tfds_dir), [*features, "label"])

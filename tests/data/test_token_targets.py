@@ -28,7 +28,7 @@ def wordpiece(data_dir):
 
 
 def words(data_dir, **settings):
-    settings = {"features": ("words",), "classes": 3, "length": 80} | settings
+    settings = {"text": ("words",), "classes": 3, "length": 80} | settings
     return TokenLabels("made_words", "train", data_dir, **settings)
 
 
@@ -109,14 +109,14 @@ def test_an_answer_that_is_cut_away_has_no_weight(data_dir):
     ("make", "said"),
     [
         (lambda d: words(d, classes=4), "data.classes: expected the 3 classes of made_words, got 4"),
-        (lambda d: words(d, features=("tags",)), "data.features: expected a sequence of Text"),
-        (lambda d: words(d, features=("question",)), "data.features: expected a feature of kind Sequence"),
+        (lambda d: words(d, text=("tags",)), "data.text: expected a sequence of Text"),
+        (lambda d: words(d, text=("question",)), "data.text: expected a feature of kind Sequence"),
         (lambda d: words(d, label="words"), "data.label: expected a sequence of ClassLabel"),
         (
             lambda d: answers(d, answer_feature="tags"),
             "data.answer_feature: expected a sequence of text and",
         ),
-        (lambda d: answers(d, features=("context",)), "data.features: expected the features of the question and"),
+        (lambda d: answers(d, text=("context",)), "data.text: expected the features of the question and"),
     ],
 )
 def test_settings_that_do_not_fit(data_dir, make, said):

@@ -81,7 +81,7 @@ def decoder(data) -> Experiment:
 
 
 def test_names_of_classes_are_the_datas(data_dir, tmp_path):
-    data = LabelledText("made_sentences", "train", data_dir, features=("first",), classes=3, length=16)
+    data = LabelledText("made_sentences", "train", data_dir, text=("first",), classes=3, length=16)
     model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(3, Pooler()), positions=Learned(max_length=16))
     files = exported(Experiment(model, Classification(), data), tmp_path)
     assert files["config.json"]["id2label"] == {"0": "0", "1": "1", "2": "2"}

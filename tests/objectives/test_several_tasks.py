@@ -49,7 +49,7 @@ def experiment(tmp_path_factory):
         return Images(name="txjax_digits", split=split, shape=(8, 8, 1))
 
     def texts(split):
-        return LabelledText("made_sentences", split, data_dir, 16, features=("first",), classes=3)
+        return LabelledText("made_sentences", split, data_dir, 16, text=("first",), classes=3)
 
     return Experiment(
         model=SharedTrunk(

@@ -38,7 +38,7 @@ SEED = 1
 def experiment(tmp_path_factory):
     data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
     images = dict(name="txjax_digits", shape=(8, 8, 1))
-    texts = LabelledText("made_sentences", "train", data_dir, 16, features=("first",), classes=3)
+    texts = LabelledText("made_sentences", "train", data_dir, 16, text=("first",), classes=3)
     return Experiment(
         model=SharedTrunk(
             vocab=258,

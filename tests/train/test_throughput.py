@@ -31,7 +31,7 @@ def run(tmp_path_factory):
     data_dir = sentence_set.prepare(folder / "tfds")
     features = ("first",)
     cut = {"buckets": BUCKETS, "sort_batches": 4}
-    data = LabelledText("made_sentences", "train", data_dir, LENGTH, features=features, classes=3, **cut)
+    data = LabelledText("made_sentences", "train", data_dir, LENGTH, text=features, classes=3, **cut)
     experiment = Experiment(
         model=Bert(vocab=data.vocab(), width=8, depth=1, heads=2, head=Classes(3, Pooler())),
         objective=Classification(),

@@ -37,14 +37,14 @@ class Answers(Sentences):
     the answer; context int32 [L], 1 for the tokens of the context.
 
     Attributes:
-      features: the set's features of the question and of the context.
+      text: the set's features of the question and of the context.
       answer_feature: the set's sequence of answers, each with `text` and `answer_start`, in characters of the context.
       stride: tokens of the context from the start of a window to the start of the next (the authors' code: 128 of 384).
         If None, a context is one window and is cut.
       question_length: with `stride`, a question's tokens; the others are cut.
     """
 
-    features: tuple[str, ...] = describing_field(("question", "context"))
+    text: tuple[str, ...] = describing_field(("question", "context"))
     answer_feature: str = describing_field("answers")
     stride: int | None = config_field(None, at_least=1)
     question_length: int = describing_field(64, at_least=1)
@@ -55,8 +55,8 @@ class Answers(Sentences):
 
     def check(self) -> None:
         super().check()
-        if len(self.features) != 2:
-            raise UserError("data.features", "the features of the question and of the context", self.features)
+        if len(self.text) != 2:
+            raise UserError("data.text", "the features of the question and of the context", self.text)
         features = self.record_split.check()
         answers = records.check_feature("data.answer_feature", self.answer_feature, features, ("Sequence",)).feature
         if missing := {"text", "answer_start"} - set(getattr(answers, "keys", dict)()):
@@ -140,13 +140,13 @@ class AnswerSource(SentenceSource):
     @functools.cached_property
     def _records(self) -> Records:
         text = self._answers
-        return text.record_split.open([text.features[1], text.answer_feature])
+        return text.record_split.open([text.text[1], text.answer_feature])
 
     def question(self, record: int) -> "Question":
         """A record's context with the characters of its tokens, and its answers."""
         text = self._answers
         read = self._records[record]
-        context = as_string(read[text.features[1]])
+        context = as_string(read[text.text[1]])
         return Question(context, text.tokenizer.offsets(context), [*map(as_string, read[text.answer_feature]["text"])])
 
 
@@ -174,7 +174,7 @@ def open_ends(text: Answers) -> np.ndarray:
     Raises:
       UserError: an answer that is not in its context; names the record.
     """
-    context = text.features[1]
+    context = text.text[1]
     source = text.record_split.open([context, text.answer_feature])
     made_from = {
         "data": source.name,

@@ -139,12 +139,12 @@ class Bitext(Sentences):
     [L], 1 for all of B.
 
     Attributes:
-      features: the set's features of the sentence and of its translation.
+      text: the set's features of the sentence and of its translation.
       spoken: the languages of these features, each one of `languages`.
       languages: the names of all languages of the model, in the order of their ids.
     """
 
-    features: tuple[str, ...] = describing_field(("en", "de"))
+    text: tuple[str, ...] = describing_field(("en", "de"))
     spoken: tuple[str, ...] = ("en", "de")
     languages: tuple[str, ...] = ("en", "de")
 
@@ -152,8 +152,8 @@ class Bitext(Sentences):
         return super().spec() | {key: spec((self.length,), "int32") for key in ("positions", KEY)}
 
     def check(self) -> None:
-        if len(self.spoken) != len(self.features):
-            raise UserError("data.spoken", f"the language of each of {', '.join(self.features)}", self.spoken)
+        if len(self.spoken) != len(self.text):
+            raise UserError("data.spoken", f"the language of each of {', '.join(self.text)}", self.spoken)
         self.ids()
         super().check()
 
@@ -165,7 +165,7 @@ class Bitext(Sentences):
         return self.tokenizer.frame(1)
 
     def markers(self) -> int:
-        return len(self.features) * self.frame().size
+        return len(self.text) * self.frame().size
 
     def open(self) -> Source:
         self.check()

@@ -36,7 +36,7 @@ class Sentences(RecordDataset):
     Attributes:
       length: positions in an example.
       tokenizer: the tokenizer; it must have [CLS] and [SEP], or say itself what stands around texts.
-      features: one text feature of the set, or two for pairs.
+      text: one text feature of the set, or two for pairs.
       buckets: other lengths, below `length`, that a batch may have: it is padded to the shortest that fits its longest
         example. The step is compiled once for each. () always pads to `length`.
       sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
@@ -45,7 +45,7 @@ class Sentences(RecordDataset):
 
     length: int = describing_field(128, at_least=3)
     tokenizer: Tokenizer = describing_field(factory=_bytes)
-    features: tuple[str, ...] = describing_field(("sentence",))
+    text: tuple[str, ...] = describing_field(("sentence",))
     buckets: tuple[int, ...] = ()
     sort_batches: int = config_field(1, at_least=1)
 
@@ -59,17 +59,17 @@ class Sentences(RecordDataset):
         return self.tokenizer.vocab()
 
     def check(self) -> None:
-        if len(self.features) not in (1, 2):
-            raise UserError("data.features", "one text feature, or two for pairs", self.features)
+        if len(self.text) not in (1, 2):
+            raise UserError("data.text", "one text feature, or two for pairs", self.text)
         self.tokenizer.check()
         self.frame()
-        if self.length < self.markers() + len(self.features):
-            expected = f"at least {self.markers() + len(self.features)}, for the markers and a token of each sentence"
+        if self.length < self.markers() + len(self.text):
+            expected = f"at least {self.markers() + len(self.text)}, for the markers and a token of each sentence"
             raise UserError("data.length", expected, self.length)
         check_buckets(self.buckets, self.length, self.sort_batches)
         features = self.record_split.check()
-        for feature in self.features:
-            records.check_feature("data.features", feature, features, self.feature_kinds)
+        for feature in self.text:
+            records.check_feature("data.text", feature, features, self.feature_kinds)
 
     def open(self) -> Source:
         self.check()
@@ -77,7 +77,7 @@ class Sentences(RecordDataset):
 
     def frame(self) -> Frame:
         """The special tokens around the sentences."""
-        return self.tokenizer.frame(len(self.features))
+        return self.tokenizer.frame(len(self.text))
 
     def markers(self) -> int:
         """The number of these tokens."""
@@ -90,7 +90,7 @@ class SentenceSource(Bucketed):
     def __init__(self, text: Sentences, tokens: list[Tokens] | None = None):
         """`tokens`: of each feature. If None, those of the features' texts."""
         self._text = text
-        self._tokens = tokens or [open_tokens(text.record_split, feature, text.tokenizer) for feature in text.features]
+        self._tokens = tokens or [open_tokens(text.record_split, feature, text.tokenizer) for feature in text.text]
         self.fingerprint = digest_of([*(tokens.fingerprint for tokens in self._tokens), repr(text.frame())])
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
         cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}

@@ -30,14 +30,14 @@ class TokenLabels(Sentences):
     An example: as in `Sentences`, with targets int32 [L], 0 where there is none; weights float32 [L], 1 for targets.
 
     Attributes:
-      features: the set's feature of words, a sequence of texts.
+      text: the set's feature of words, a sequence of texts.
       label: the set's feature of classes, one a word.
       classes: the number of classes. If None, the set's.
       piece: the token of a word that has its class: the "first" one (Devlin et al. 2019, 5.3), or the "last" one, for
         decoders, where only that one has seen the whole word.
     """
 
-    features: tuple[str, ...] = describing_field(("tokens",))
+    text: tuple[str, ...] = describing_field(("tokens",))
     label: str = describing_field("tags")
     classes: int | None = config_field(None, at_least=2)
     piece: str = config_field("first", choices=("first", "last"))
@@ -50,11 +50,11 @@ class TokenLabels(Sentences):
     def check(self) -> None:
         super().check()
         self.tokenizer.offsets("")
-        if len(self.features) != 1:
-            raise UserError("data.features", "one feature of words", self.features)
+        if len(self.text) != 1:
+            raise UserError("data.text", "one feature of words", self.text)
         features = self.record_split.check()
         for field, name, kind in (
-            ("features", self.features[0], "Text"),
+            ("text", self.text[0], "Text"),
             ("label", self.label, "ClassLabel"),
         ):
             inner = records.check_feature(f"data.{field}", name, features, self.feature_kinds).feature
@@ -110,11 +110,11 @@ def open_words(text: TokenLabels) -> Words:
     Raises:
       UserError: a record with another number of classes than words, or a class outside of the set's; names it.
     """
-    source = text.record_split.open([text.features[0], text.label])
+    source = text.record_split.open([text.text[0], text.label])
     made_from = {
         "data": source.name,
         "split": text.split,
-        "features": [text.features[0], text.label],
+        "features": [text.text[0], text.label],
         "layout": LAYOUT,
         "piece": text.piece,
         "records": source.fingerprint,
@@ -131,7 +131,7 @@ def open_words(text: TokenLabels) -> Words:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
                 for number, record in enumerate(read, start):
-                    words = record[text.features[0]]
+                    words = record[text.text[0]]
                     classes = np.asarray(record[text.label], np.int32)
                     if len(words) != len(classes) or classes.max(initial=0) >= len(names):
                         expected = f"a class below {len(names)} for each word in {source.name}"
