@@ -12,6 +12,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import ImageFolder, JSONLines
+from txjax.log import read_metrics
 
 from helpers import runs
 from helpers.file_kinds import kinds, rows, source_of
@@ -41,6 +42,20 @@ def test_random_kills_change_nothing(kind, tmp_path, capsys):
     assert main(["chaos", *flags, "--json"]) == 0
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert result["exact"] and len(result["interruptions"]) == 6
+
+
+def test_flags_name_the_columns_of_a_table(tmp_path):
+    """A classifier has as many classes as the column, and the config of the run says how many."""
+    stars = [number % 5 + 1 for number in range(60)]
+    (tmp_path / "reviews.csv").write_text("review,stars\n" + "".join(f"a text {n},{n}\n" for n in stars))
+    columns = ("--config.data.text=review", "--config.data.label=stars", f"--config.data.source={tmp_path}/reviews.csv")
+    flags = [f"--config={ROOT}/configs/text/classifier.py", *TEXT[:3], *columns, "--config.num_steps=2"]
+    flags += ["--config.optimizer.schedule.warmup_steps=0", f"--workdir={tmp_path}/run"]
+    assert main(["train", *flags]) == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["model"]["head"]["classes"] == config["data"]["classes"] == 5
+    assert config["evals"]["test"]["data"]["label"] == "stars"
+    assert any("eval/test/accuracy" in row for row in read_metrics(tmp_path / "run"))
 
 
 def test_an_index_whose_builder_is_killed_is_built_again(tmp_path):
