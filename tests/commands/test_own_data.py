@@ -110,11 +110,11 @@ def test_an_imported_classifier_is_evaluated_on_a_folder_of_images(classifier, p
     assert "for evaluate, export and --config.init_from" in capsys.readouterr().out
     workdir = f"--workdir={tmp_path}/import"
     assert main(["evaluate", workdir]) == 2
-    assert (
-        "config.data.data_dir: expected the folder of images, with a folder for each class" in capsys.readouterr().err
+    assert "config.data.source: expected a folder of images, got None; --config.data.source=FOLDER" in (
+        capsys.readouterr().err
     )
 
-    flags = [f"--config.data.data_dir={photos}", "--config.evals.valid.data.split=train+validation+test"]
+    flags = [f"--config.data.source={photos}", "--config.evals.valid.data.split=train+validation+test"]
     assert main(["evaluate", workdir, "--json", *flags]) == 0
     scores = json.loads(capsys.readouterr().out)
     labels = {"Cat": 1, "dog": 3, "fox": 0}
@@ -132,10 +132,12 @@ def test_classes_that_an_imported_classifier_has_not_are_refused_by_name(classif
     shutil.copytree(photos, tmp_path / "photos")
     (tmp_path / "photos" / "dog").rename(tmp_path / "photos" / "doge")
     capsys.readouterr()
-    assert main(["evaluate", f"--workdir={tmp_path}/import", f"--config.data.data_dir={tmp_path}/photos"]) == 2
+    assert main(["evaluate", f"--workdir={tmp_path}/import", f"--config.data.source={tmp_path}/photos"]) == 2
     line = capsys.readouterr().err
     assert "config.data.label.names: expected one for each class of the set, such as 'fox, red fox', got" in line
-    assert "none for doge" in line and "did you mean dog" in line and "label=None takes the set's own numbers" in line
+    assert (
+        "none for doge" in line and "did you mean dog" in line and "label='label' takes the set's own numbers" in line
+    )
 
 
 @pytest.mark.parametrize(

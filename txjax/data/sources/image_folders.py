@@ -35,7 +35,8 @@ class ImageFolder(FileSource):
 
     def find(self) -> list[FileState]:
         if not isinstance(self.paths, str) or not os.path.isdir(self.paths):
-            raise UserError("data.source", "a folder of images", str(self.paths))
+            hint = "" if self.paths else "--config.data.source=FOLDER"
+            raise UserError("data.source", "a folder of images", str(self.paths) or None, hint=hint)
         folder = Path(self.paths)
         paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES]
         paths = [path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
@@ -68,6 +69,10 @@ class ImageRows:
         self.metadata = read_metadata(folder)
         self.files = tuple(file.path for file in files)
         names = [path.relative_to(folder).as_posix() for path in map(Path, self.files)]
+        deeper = [name for name in names if name.count("/") != names[0].count("/")]
+        if deeper and not self.metadata:
+            expected = "images in CLASS/FILE, or all in SPLIT/CLASS/FILE"
+            raise UserError("data.source", expected, f"{names[0]} and {deeper[0]} in {folder}")
         self._rows: list[Row] = []
         for name in names:
             if self.metadata:

@@ -24,7 +24,6 @@ from txjax.terminal_escape import visible
 from txjax.types import RunError, UserError, near_misses
 
 FOLDERS = (
-    "txjax_folder",
     "txjax_audio",
     "txjax_conversations",
 )  # their `data_dir` is not where they are prepared, but the folder of the files

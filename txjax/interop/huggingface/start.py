@@ -9,7 +9,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from txjax.data import ByName, Images, NextTokenWindows, Pairs, SentencePairs, TextWindows, TokenizerFolder
+from txjax.data import ByName, ImageFolder, Images, NextTokenWindows, Pairs, SentencePairs, TextWindows, TokenizerFolder
 from txjax.data.class_names import known_names, names_of_config
 from txjax.data.loading.limits import size_of
 from txjax.eval import Evaluation
@@ -61,13 +61,13 @@ def _is_text_tower(model: Any) -> bool:
 
 
 def _of_images(model: Any, folder: Path) -> Experiment:
-    """The classification of images of a folder that is still to be named: `--config.data.data_dir`.
+    """The classification of images of a folder that is still to be named: `--config.data.source`.
 
     A class of the folder is the model's class of the same name, if its config.json has names.
     """
     names = known_names(names_of_config(read_json(folder / CONFIG)))
     label = "label" if names is None else ByName(names=names)
-    data = Images(name="txjax_folder", split="train", label=label, **image_fields(folder))
+    data = Images(source=ImageFolder(), label=label, **image_fields(folder))
     held_out = Images(split="validation", transforms=data.transforms)
     evals: dict[str, Any] = {"valid": Evaluation(data=held_out)}
     return Experiment(model=model, objective=Classification(), data=data, evals=evals, batch_size=8)
