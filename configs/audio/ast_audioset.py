@@ -4,9 +4,9 @@
         --config.init_from[0].run=runs/vit --config.init_from[1].run=runs/vit
 
 AudioSet is no set of TFDS: SET is one of yours with the recordings and a sequence of class labels `tags` (`TaggedAudio`
-in docs/audio.md). Of Speech Commands V2 it is a folder with its 35 words (`--config.data.data_dir`), since
-the one of TFDS has 12 classes. `runs/vit` is a ViT-B/16 of 384 pixels, such as one that `txjax import` has read.
-Without a run, training starts from random weights.
+in docs/audio.md). Of Speech Commands V2 it is a folder with its 35 words, `--config.data.source=FOLDER`, since the set
+of TFDS has 12 classes. `runs/vit` is a ViT-B/16 of 384 pixels, such as one that `txjax import` has read. Without a run,
+training starts from random weights.
 
 The authors start from a DeiT, whose second token a ViT lacks: here it begins as the class token. They sample rare
 classes of AudioSet more often, average the weights of all epochs, and mix noise and pairs of words in Speech Commands,
@@ -19,7 +19,7 @@ Score: 0.459 mAP of AudioSet's evaluation set, 98.1% of Speech Commands (publish
 from typing import Any
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import LabelledAudio, TaggedAudio, WaveformMixup
+from txjax.data import AudioFolder, LabelledAudio, TaggedAudio, WaveformMixup
 from txjax.eval import Evaluation, LabelPrecision
 from txjax.experiment import Experiment
 from txjax.models.audio.spectrogram_transformer.card import ast_audioset, ast_speech_commands
@@ -79,7 +79,7 @@ def speech_commands() -> Experiment:
     return Experiment(
         model=ast_speech_commands(dtype="bfloat16"),
         objective=Classification(loss=SigmoidCrossEntropy(), augment=augment),
-        data=LabelledAudio(name="txjax_audio", split="train", **recordings),
+        data=LabelledAudio(source=AudioFolder("speech_commands"), **recordings),
         evals={"test": Evaluation(data=LabelledAudio(split="test", classes=35, too_long="cut"), every_steps=1000)},
         init_from=from_vit(columns=12),
         optimizer=AdamW(

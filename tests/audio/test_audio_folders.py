@@ -1,16 +1,17 @@
-"""A folder of WAV and FLAC files with JSON Lines is a data set, whose name and path are all that a run needs."""
+"""A folder of WAV and FLAC files is a source, whose path is all that a run needs; what its lists may say."""
 
 import json
 
 import numpy as np
 import pytest
 
-from txjax.data import ByText, Characters, LabelledAudio, Trained, Utterances
-from txjax.data.audio.audio_folders import list_audio
+from txjax.data import AudioFolder, ByText, Characters, LabelledAudio, Trained, Utterances
+from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
 from helpers.audio_set import WORDS, file, noise, write_folder, write_levels
 
+SPLITS = ("train", "validation", "test")
 KINDS = {
     "u8.wav": ("WAV", "PCM_U8"),
     "i16.wav": ("WAV", "PCM_16"),
@@ -28,7 +29,7 @@ def test_wav_of_8_to_32_bits_and_floats_and_flac(tmp_path):
     files = {name: file(noise(900 + n, n), 8000, *kind) for n, (name, kind) in enumerate(KINDS.items())}
     rows = [{"audio": name, "text": "one"} for name in files]
     data_dir = write_folder(tmp_path, files, {"train": rows, "test": rows[:1]})
-    source = Utterances("txjax_audio", data_dir=data_dir, rate=8000, samples=1000).open()
+    source = Utterances(source=data_dir, rate=8000, samples=1000).open()
     assert source.lengths[0].of.tolist() == [900 + n for n in range(len(files))]
     for n in range(len(files)):
         example = source.example(n, 0, np.random.default_rng(0))
@@ -41,14 +42,14 @@ def test_fields_are_named_by_settings_and_labels_are_texts_or_numbers(tmp_path):
     rows = [{"audio_filepath": f"{n}.wav", "said": names[n], "label": 10 - n, "duration": n} for n in range(3)]
     rows[1]["duration"] = 0.5
     data_dir = write_folder(tmp_path, files, {"train": rows, "test": rows})
-    where = dict(name="txjax_audio", data_dir=data_dir, rate=8000, samples=900, audio_feature="audio_filepath")
+    where = dict(source=data_dir, rate=8000, samples=900, audio_feature="audio_filepath")
     numbered = LabelledAudio(**where)
     assert numbered.class_names() == ("8", "9", "10")
     source = numbered.open()
     assert [int(source.example(n, 0, np.random.default_rng(0))["label"]) for n in range(3)] == [2, 1, 0]
     source = LabelledAudio(**where, label=ByText("said", ("no", "yes"))).open()
     assert [int(source.example(n, 0, np.random.default_rng(0))["label"]) for n in range(3)] == [1, 0, 1]
-    with pytest.raises(UserError, match=r"names: expected a class for each said, got 'no'; in txjax_audio.*\(1.wav\)"):
+    with pytest.raises(UserError, match=r"names: expected a class for each said, got 'no'; in .*1.wav"):
         LabelledAudio(**where, label=ByText("said", ("yes",))).open()
     text = Utterances(
         **where, text="{said} {duration:.1f}", tokenizer=Characters("abcdefghijklmnopqrstuvwxyz .0123456789")
@@ -56,29 +57,30 @@ def test_fields_are_named_by_settings_and_labels_are_texts_or_numbers(tmp_path):
     assert text.open().text(text.open().plan(1, np.random.default_rng(0))) == "no 0.5"
 
 
-def test_one_jsonl_file_has_its_rows_held_out_by_their_paths(tmp_path):
-    files = {f"{n}.wav": file(noise(900)) for n in range(20)}
+def test_one_list_has_its_rows_held_out_by_their_content(tmp_path):
+    files = {f"{n}.wav": file(noise(900, n)) for n in range(20)}
     rows = [{"audio": name, "text": "one"} for name in files]
     write_folder(tmp_path, files, {"metadata": rows})
-    splits = list_audio(tmp_path).splits
-    assert {name: len(part) for name, part in splits.items()} == {"train": 16, "test": 2, "validation": 2}
-    assert sorted(row["audio"] for part in splits.values() for row in part) == sorted(files)
+    names = [
+        [record["audio/filename"].decode() for record in records.read(0, len(records))]
+        for records in (AudioFolder(str(tmp_path)).open(split, ["audio/filename"]) for split in SPLITS)
+    ]
+    assert all(names) and sorted(sum(names, [])) == sorted(files)
 
 
-def test_a_folder_that_changes_is_prepared_again(tmp_path):
+def test_a_folder_that_changes_is_read_again(tmp_path):
     data_dir = write_levels(tmp_path, [900, 900])
-    data = Utterances("txjax_audio", data_dir=data_dir, rate=8000, samples=1000)
+    data = Utterances(source=data_dir, rate=8000, samples=1000)
     before = data.open()
     (tmp_path / "1.wav").write_bytes(file(noise(950)))
-    list_audio.cache_clear()  # another process starts
     after = data.open()
     assert after.lengths[0].of.tolist() == [900, 950] and after.fingerprint != before.fingerprint
 
 
 def test_a_tokenizer_is_trained_on_the_transcripts(tmp_path):
     data_dir = write_levels(tmp_path, [900] * 6)
-    tokenizer = Trained(size=270, name="txjax_audio", data_dir=data_dir, specials=("[PAD]", "[END]"))
-    data = Utterances("txjax_audio", data_dir=data_dir, rate=8000, samples=1000, length=8, tokenizer=tokenizer)
+    tokenizer = Trained(size=270, source=data_dir, specials=("[PAD]", "[END]"))
+    data = Utterances(source=data_dir, rate=8000, samples=1000, length=8, tokenizer=tokenizer)
     example = data.open().example(2, 0, np.random.default_rng(0))
     size = int(example["transcript_length"])
     assert tokenizer.decode(example["transcript"][:size]) == WORDS[2]
@@ -87,44 +89,61 @@ def test_a_tokenizer_is_trained_on_the_transcripts(tmp_path):
     assert example["weights"].tolist() == [1] * (size + 1) + [0] * (7 - size)
 
 
+def test_classes_are_folders_and_lists_are_jsonl_csv_or_manifests(tmp_path):
+    files = {f"{label}/{n}.wav": file(noise(900, n + len(label))) for label in ("yes", "nothing") for n in range(4)}
+    folders = write_folder(tmp_path / "folders", files, {})
+    data = LabelledAudio(source=folders, rate=8000, samples=900)
+    assert data.class_names() == ("nothing", "yes") and len(data.open()) == 6
+    lines = "".join(f'{{"audio_filepath": "{name}", "text": "a", "duration": 0.1}}\n' for name in files)
+    for name in ("train_manifest.json", "metadata.csv"):
+        table = "file_name,text,number\n" + "".join(f'"{name}",a,{n}\n' for n, name in enumerate(files))
+        folder = tmp_path / name
+        write_folder(folder, files, {})
+        (folder / name).write_text(table if name.endswith("csv") else lines)
+        source = AudioFolder(str(folder))
+        content, extra = ("audio", "number") if name.endswith("csv") else ("audio_filepath", "duration")
+        assert {content, f"{content}/filename", "text", extra} == set(source.features())
+        records = source.open("train" if "train" in name else "train+validation+test", [content])
+        assert len(records) == 8 and records[3][content] in files.values()
+
+
 GOOD = {"audio": "a.wav", "text": "one"}
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], r"train.jsonl: expected a line such as .*, got 'an empty file'"),
-        (["{"], r"train.jsonl line 1: expected a line such as \{\"audio\": \"a.wav\", .*, got '\{'; "),
-        (["[1]"], r"train.jsonl line 1: expected a line such as .*, got '\[1\]'"),
-        ([{"text": "one"}], r"train.jsonl: expected a field with a file of .wav or .flac, got 'none in line 1'"),
-        (
-            [GOOD, {**GOOD, "audio": "b.wav"}],
-            r"train.jsonl line 2: expected as audio a file that is in .*, got 'b.wav'",
-        ),
-        ([GOOD, {**GOOD, "audio": "../a.wav"}], r"line 2: expected as audio a path inside the folder, got '../a.wav'"),
-        ([GOOD, {**GOOD, "audio": "/a.wav"}], r"line 2: expected as audio a path inside the folder, got '/a.wav'"),
-        ([GOOD, {**GOOD, "audio": "a.mp3"}], r"line 2: expected as audio a file of .wav or .flac, got 'a.mp3'"),
-        (
-            [GOOD, {"audio": "a.wav"}],
-            r"line 2: expected the fields of the first line, audio \(str\), text \(str\), got 'audio \(str\)'",
-        ),
-        ([GOOD, {**GOOD, "text": 1}], r"line 2: expected the fields .*text \(str\), got 'audio \(str\), text \(int\)'"),
+        ([], r"expected a listing with rows, got '.*train.jsonl without any'"),
+        (["{"], r"expected a JSON object with the path .*train.jsonl: line 1: Expecting property"),
+        (["[1]"], r"expected a JSON object with the path .*train.jsonl: line 1: expected a JSON object, got '\[1\]'"),
+        ([{"text": "one"}], r"expected a file of .wav, .flac as file_name, got '.*train.jsonl: line 1: None'"),
+        ([GOOD, {**GOOD, "audio": "b.wav"}], r"expected a file that is in .*train.jsonl: line 2: b.wav'"),
+        ([GOOD, {**GOOD, "audio": "../a.wav"}], r"expected a file inside of .*train.jsonl: line 2: ../a.wav'"),
+        ([GOOD, {**GOOD, "audio": "/a.wav"}], r"expected a file inside of .*train.jsonl: line 2: /a.wav'"),
+        ([GOOD, {**GOOD, "audio": "a.mp3"}], r"expected a file of .wav, .flac as audio, got .*line 2: .*a.mp3"),
     ],
 )
-def test_jsonl_that_is_no_list_of_the_files(tmp_path, lines, message):
+def test_lists_that_do_not_name_the_files(tmp_path, lines, message):
     (tmp_path / "a.wav").write_bytes(file(noise(900)))
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     (tmp_path / "train.jsonl").write_text("\n".join(texts))
-    with pytest.raises(UserError, match=message) as error:
-        Utterances("txjax_audio", data_dir=str(tmp_path)).check()
+    with pytest.raises(UserError, match=f"data.source: {message}") as error:
+        Utterances(source=str(tmp_path)).check()
     assert "\n" not in str(error.value)
 
 
-def test_folders_that_are_no_data_set(tmp_path):
-    for data_dir, message in (
-        (None, "the folder of audio files, with a JSONL file"),
-        (tmp_path / "gone", "a folder with audio files and a JSONL file"),
-        (tmp_path, "a folder with a JSONL file for each split"),
+def test_a_row_without_a_column_of_the_others(tmp_path):
+    rows = [GOOD, {"audio": "b.wav"}]
+    folder = write_folder(tmp_path, {"a.wav": file(noise(900)), "b.wav": file(noise(900, 1))}, {"train": rows})
+    with pytest.raises(CorruptData, match=r"b.wav: no 'text'; it has audio, audio/filename"):
+        Utterances(source=folder, rate=8000, samples=900).open()
+
+
+def test_folders_that_are_no_source(tmp_path):
+    for folder, message in (
+        ("", "a folder of audio files, got None; --config.data.source=FOLDER"),
+        (tmp_path / "gone", "a folder of audio files"),
+        (tmp_path, "a folder with files of .wav, .flac"),
     ):
-        with pytest.raises(UserError, match=f"data.data_dir: expected {message}"):
-            Utterances("txjax_audio", data_dir=data_dir and str(data_dir)).check()
+        with pytest.raises(UserError, match=f"data.source: expected {message}"):
+            Utterances(source=AudioFolder(str(folder))).check()

@@ -142,9 +142,7 @@ def speech_run(folder: Path, **fields: Any) -> Experiment:
     """A run of one step on three recordings of noise."""
     files = {f"{n}.wav": file(noise(1200 + 100 * n, seed=n)) for n in range(3)}
     rows = [{"audio": name, "text": WORDS[n], "label": WORDS[n % 2]} for n, name in enumerate(files)]
-    where = dict(
-        name="txjax_audio", data_dir=write_folder(folder, files, {"train": rows, "test": rows}), rate=8000, samples=1800
-    )
+    where = dict(source=write_folder(folder, files, {"train": rows, "test": rows}), rate=8000, samples=1800)
     settings: dict[str, Any] = dict(
         optimizer=AdamW(schedule=Constant()),
         num_steps=1,

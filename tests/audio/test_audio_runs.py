@@ -54,9 +54,7 @@ def train(tmp_path):
     data_dir = write_folder(tmp_path / "levels", files, {"train": rows, "test": rows[:5]})
     (tmp_path / "config.py").write_text(CONFIG)
     flags = [f"--config={tmp_path / 'config.py'}", f"--workdir={tmp_path / 'run'}"]
-    return lambda *more: main(
-        ["train", *flags, "--config.data.name=txjax_audio", f"--config.data.data_dir={data_dir}", *more]
-    )
+    return lambda *more: main(["train", *flags, f"--config.data.source={data_dir}", *more])
 
 
 @pytest.mark.slow
@@ -74,7 +72,7 @@ def test_recordings_are_trained_on_and_evaluated(train, tmp_path):
         (
             b"RIFF",
             "--config.data.stored_rate=None",
-            "config.data.unusable: expected usable recordings, got 'txjax_audio",
+            "config.data.unusable: expected usable recordings, got '/",
         ),
         (
             b"",

@@ -14,7 +14,7 @@ def test_a_long_recording_with_a_class_may_be_cut(tmp_path, caplog):
     files = {"a.wav": file(noise(1000))}
     rows = [{"audio": "a.wav", "label": "x"}]
     data_dir = write_folder(tmp_path, files, {"train": rows, "test": rows})
-    data = LabelledAudio("txjax_audio", data_dir=data_dir, rate=8000, samples=900, too_long="cut")
+    data = LabelledAudio(source=data_dir, rate=8000, samples=900, too_long="cut")
     with caplog.at_level(logging.WARNING, "txjax"):
         example = data.open().example(0, 0, np.random.default_rng(0))
     np.testing.assert_array_equal(example["audio"], noise(1000)[:900])
@@ -26,7 +26,7 @@ def test_a_second_recording_is_mixed_in(tmp_path):
     rows = [{"audio": name, "label": label} for name, label in zip(files, "xy", strict=True)]
     data_dir = write_folder(tmp_path, files, {"train": rows, "test": rows})
     mix = WaveformMixup(probability=1.0)
-    source = LabelledAudio("txjax_audio", data_dir=data_dir, rate=8000, samples=900, mix=mix).open()
+    source = LabelledAudio(source=data_dir, rate=8000, samples=900, mix=mix).open()
     pairs = set()
     for epoch in range(8):
         example = source.example(0, epoch, example_rng(0, epoch, 0))

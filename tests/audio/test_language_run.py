@@ -47,7 +47,7 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = Experiment(
         model=Decoder(vocab=5, width=16, depth=1, heads=2),
         objective=NextToken(),
-        data=NextTokenPacked("txjax_audio", "train", data_dir, **fields),
+        data=NextTokenPacked(source=data_dir, **fields),
         optimizer=AdamW(peak_lr=3e-2, schedule=Constant()),
         num_steps=40,
         batch_size=8,

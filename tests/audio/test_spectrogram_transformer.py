@@ -46,7 +46,7 @@ def get_config():
     return Experiment(model=model, objective=Classification(), data=data, batch_size=4)
 """
 AST = """
-from txjax.data import LabelledAudio
+from txjax.data import AudioFolder, LabelledAudio
 from txjax.experiment import Experiment
 from txjax.models.audio.spectrogram_transformer import SpectrogramTransformer
 from txjax.nn import Classes, Learned, MeanPrefix, NormedPool
@@ -65,7 +65,7 @@ def get_config():
     return Experiment(
         model=model,
         objective=Classification(),
-        data=LabelledAudio("txjax_audio", data_dir="DATA", rate=8000, samples=900),
+        data=LabelledAudio(source=AudioFolder("DATA"), rate=8000, samples=900),
         init_from=(From(omit=new, resize=resize), From(here="pool/distillation", there="pool/token")),
         batch_size=4,
     )

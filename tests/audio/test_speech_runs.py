@@ -45,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Utterances:
     rows = [{"audio": name, "text": WORDS[n]} for n, name in enumerate(files)]
     data_dir = write_folder(folder, files, {"train": rows})
     fields: dict[str, Any] = dict(rate=8000, samples=1800, length=9, tokenizer=TOKENIZER, prompt=("[SOT]", "[EN]"))
-    return Utterances("txjax_audio", "train", data_dir, **fields)
+    return Utterances(source=data_dir, **fields)
 
 
 def experiment(data: Any, **fields: Any) -> Experiment:
@@ -74,7 +74,7 @@ def ask(capsys: Any, *words: Any) -> tuple[int, str, str]:
 @pytest.mark.slow
 def test_what_is_heard_is_written(data: Utterances, tmp_path: Path, capsys: Any) -> None:
     """Recordings that were learned by heart have no errors, in evaluations and from a copy at another rate."""
-    first = str(Path(data.data_dir or "") / "2.wav")
+    first = str(Path(data.source or "") / "2.wav")
     evals = {
         "rates": ErrorRates(data, every_steps=150, search=GREEDY),
         "texts": GeneratedTexts(data, metrics=("exact_match",), every_steps=150, search=GREEDY, batch_size=4),
@@ -112,7 +112,7 @@ def test_what_is_heard_is_written(data: Utterances, tmp_path: Path, capsys: Any)
 @pytest.mark.slow
 def test_a_language_model_has_a_part_in_the_beam(data: Utterances, tmp_path: Path, capsys: Any) -> None:
     """With a large weight it writes a text that the language model has learned, whatever it hears."""
-    texts = NextTokenPacked("txjax_audio", "train", data.data_dir, 9, TOKENIZER, start="</s>", end="</s>")
+    texts = NextTokenPacked(source=data.source, length=9, tokenizer=TOKENIZER, start="</s>", end="</s>")
     model = Decoder(vocab=16, width=32, depth=1, heads=2)
     fields: dict[str, Any] = dict(num_steps=60, checkpoint=Checkpoints(every_steps=60))
     language, workdir = tmp_path / "language", tmp_path / "run"
@@ -130,7 +130,7 @@ def test_a_language_model_has_a_part_in_the_beam(data: Utterances, tmp_path: Pat
         assert scores[f"eval/{name}/wer"] == row[f"eval/{name}/wer"]
         origin = (workdir / "samples" / name / "1.txt").read_text().splitlines()[0]
         assert f" by {language} at step 60, digest " in origin
-    recording = f"--audio={Path(data.data_dir or '') / '2.wav'}"
+    recording = f"--audio={Path(data.source or '') / '2.wav'}"
     flags = [f"--workdir={workdir}", recording, "--beam=4", "--length=7", "--json"]
     records = {}
     for weight in (None, "0", "20"):
@@ -176,7 +176,7 @@ def test_ctc_and_attention_hear_the_same(data: Utterances, tmp_path: Path, capsy
     terms = rows[0]["train/ctc"] + rows[0]["train/next_token"]
     assert rows[0]["train/loss"] == pytest.approx(terms) and rows[0]["train/too_long"] == 0
     capsys.readouterr()
-    audio = [f"--audio={Path(data.data_dir or '') / '2.wav'}", "--length=7", "--json"]
+    audio = [f"--audio={Path(data.source or '') / '2.wav'}", "--length=7", "--json"]
     answers = {}
     for weight in ("0", "0.5"):
         code, out, _ = ask(capsys, f"--workdir={workdir}", *audio, "--beam=2", f"--ctc_weight={weight}")

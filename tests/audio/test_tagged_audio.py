@@ -25,7 +25,7 @@ def tagged(folder, tags=TAGS, **fields) -> TaggedAudio:
     files = {row["audio"]: file(noise(900, number)) for number, row in enumerate(rows)}
     data_dir = write_folder(folder, files, {"train": rows, "test": rows})
     sizes = {"rate": 8000, "samples": 900, "names": NAMES}
-    return TaggedAudio("txjax_audio", data_dir=data_dir, **sizes | fields)
+    return TaggedAudio(source=data_dir, **sizes | fields)
 
 
 def test_classes_in_a_text(tmp_path):
@@ -66,9 +66,9 @@ def test_labels_are_mixed_as_waveforms_are(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"names": NAMES[:2]}, r"data\.names: expected Dog, a class of .*train.*: record 2"),
+        ({"names": NAMES[:2]}, r"data\.names: expected Dog, a class of .*2.wav"),
         ({"names": ()}, r"data\.names: expected the names of the classes in the texts of tags"),
-        ({"classes": 4}, r"data\.classes: expected the 3 classes of txjax_audio.*got 4"),
+        ({"classes": 4}, r"data\.classes: expected the 3 classes of .*got 4"),
         (
             {"tags_feature": "tag"},
             r"data\.tags_feature: expected a feature of kind Sequence or Text",

@@ -25,7 +25,7 @@ from txjax.types import UserError
 from helpers.audio_set import WORDS, file, level, noise, write_folder, write_levels
 
 SIZES = (900, 500, 700, 400, 800, 600)
-FIELDS = dict(name="txjax_audio", rate=8000, length=32)
+FIELDS = dict(rate=8000, length=32)
 SPEED = Speed((0.8, 1.0, 1.25))
 
 
@@ -42,7 +42,7 @@ def heard(example) -> tuple[list[int], list[int]]:
 
 
 def test_keys_shapes_and_values(levels):
-    data = Utterances(**FIELDS, data_dir=levels, samples=900)
+    data = Utterances(**FIELDS, source=levels, samples=900)
     example = data.open().example(2, 0, np.random.default_rng(0))
     assert {key: (value.shape, value.dtype) for key, value in example.items()} == {
         key: (x.shape, x.dtype) for key, x in data.spec().items() if key != "id"
@@ -54,16 +54,16 @@ def test_keys_shapes_and_values(levels):
 
 
 def test_the_transcripts_of_an_epoch_are_read_without_recordings(levels, monkeypatch):
-    data = Utterances(**FIELDS, data_dir=levels, samples=900)
+    data = Utterances(**FIELDS, source=levels, samples=900)
     monkeypatch.setattr("txjax.data.audio.recordings.Recordings.read", None)
     assert list(data.open().transcripts()) == list(WORDS[: len(SIZES)])
-    chained = Utterances(**FIELDS, data_dir=levels, samples=4000, chained=Chained(least=2, most=3, gap=0.01))
+    chained = Utterances(**FIELDS, source=levels, samples=4000, chained=Chained(least=2, most=3, gap=0.01))
     assert all(1 <= text.count(" ") <= 2 for text in chained.open().transcripts())
 
 
 def test_a_tokenizer_with_an_end_gives_the_rows_of_a_decoder(levels):
     tokenizer = Characters("efhinorstuvwx", specials=("[START]", "[END]"))
-    data = Utterances(**FIELDS | {"length": 6}, data_dir=levels, samples=900, tokenizer=tokenizer)
+    data = Utterances(**FIELDS | {"length": 6}, source=levels, samples=900, tokenizer=tokenizer)
     example = data.open().example(1, 0, np.random.default_rng(0))
     two = [8, 11, 5]
     assert example["tokens"].tolist() == [13, *two, 0, 0] and example["targets"].tolist() == [*two, 14, 0, 0]
@@ -74,7 +74,7 @@ def test_a_tokenizer_with_an_end_gives_the_rows_of_a_decoder(levels):
 
 def test_a_prompt_begins_the_rows_of_a_decoder(levels):
     tokenizer = Characters("efhinorstuvwx", specials=("[EN]", "[END]", "[SOT]"))
-    fields = FIELDS | {"length": 7, "data_dir": levels, "samples": 900, "prompt": ("[SOT]", "[EN]")}
+    fields = FIELDS | {"length": 7, "source": levels, "samples": 900, "prompt": ("[SOT]", "[EN]")}
     data = Utterances(**fields, tokenizer=tokenizer)
     example = data.open().example(1, 0, np.random.default_rng(0))
     two = [8, 11, 5]
@@ -89,9 +89,9 @@ def test_a_prompt_begins_the_rows_of_a_decoder(levels):
 
 def test_an_evaluation_has_what_describes_the_training_data(levels):
     normalization = TextNormalization(case="lower")
-    train = Utterances(**FIELDS, data_dir=levels, samples=900, stored_rate=8000, normalization=normalization)
+    train = Utterances(**FIELDS, source=levels, samples=900, stored_rate=8000, normalization=normalization)
     valid = follow_training_data(Utterances(split="test"), train)
-    assert (valid.name, valid.data_dir, valid.rate, valid.stored_rate) == ("txjax_audio", levels, 8000, 8000)
+    assert (valid.source, valid.rate, valid.stored_rate) == (levels, 8000, 8000)
     assert (valid.samples, valid.length, valid.tokenizer) == (900, 32, train.tokenizer)
     assert valid.normalization == normalization and valid.spec() == train.spec() and len(valid.open()) == 6
 
@@ -100,7 +100,7 @@ def test_lengths_and_buckets_are_known_without_decoding_a_sample(levels, monkeyp
     import soundfile
 
     monkeypatch.setattr(soundfile.SoundFile, "read", lambda *_, **__: pytest.fail("a sample was decoded"))
-    source = Utterances(**FIELDS, data_dir=levels, samples=900, buckets=(500, 700)).open()
+    source = Utterances(**FIELDS, source=levels, samples=900, buckets=(500, 700)).open()
     assert source.lengths[0].of.tolist() == list(SIZES)
     assert source.cuts([(1, 0), (3, 0)], 0) == {"audio": (slice(500),)}
     assert source.cuts([(1, 0), (5, 0)], 0) == {"audio": (slice(700),)}
@@ -114,7 +114,7 @@ def test_other_rates_are_resampled_once_and_channels_mixed_and_both_are_said(tmp
     files = {"slow.wav": file(noise(901)), "fast.wav": file(np.stack([tone, tone / 2], 1), 16000, subtype="FLOAT")}
     rows = [{"audio": name, "text": "one"} for name in files]
     data_dir = write_folder(tmp_path, files, {"train": rows, "test": rows})
-    data = Utterances(**FIELDS, data_dir=data_dir, samples=4000)
+    data = Utterances(**FIELDS, source=data_dir, samples=4000)
     with caplog.at_level(logging.WARNING, "txjax"):
         first = data.open()
     assert "1 recordings of 16000 Hz are resampled to 8000 Hz" in caplog.text
@@ -129,7 +129,7 @@ def test_other_rates_are_resampled_once_and_channels_mixed_and_both_are_said(tmp
 
 
 def test_speed_changes_lengths_as_the_cuts_know(levels):
-    data = Utterances(**FIELDS, data_dir=levels, samples=1125, speed=SPEED, buckets=(400, 500, 640, 720, 900, 1000))
+    data = Utterances(**FIELDS, source=levels, samples=1125, speed=SPEED, buckets=(400, 500, 640, 720, 900, 1000))
     source = data.open()
     factors = set()
     for seed, epoch, index in itertools.product((0, 1), range(6), range(6)):
@@ -151,7 +151,7 @@ def test_a_tone_is_faster_and_higher(tmp_path):
     tone = np.sin(2 * np.pi * 400 * np.arange(4000) / 8000).astype(np.float32) / 2
     row = [{"audio": "a.wav", "text": "one"}]
     data_dir = write_folder(tmp_path, {"a.wav": file(tone, subtype="FLOAT")}, {"train": row, "test": row})
-    source = Utterances(**FIELDS, data_dir=data_dir, samples=4000, speed=Speed((1.25,))).open()
+    source = Utterances(**FIELDS, source=data_dir, samples=4000, speed=Speed((1.25,))).open()
     example = source.example(0, 0, np.random.default_rng(0))
     assert example["audio_length"] == 3200
     spectrum = np.abs(np.fft.rfft(example["audio"][:3200]))
@@ -162,7 +162,7 @@ def test_a_tone_is_faster_and_higher(tmp_path):
 def test_draws_are_the_same_after_a_resume_and_with_any_number_of_workers(levels):
     data = Utterances(
         **FIELDS,
-        data_dir=levels,
+        source=levels,
         samples=4000,
         speed=SPEED,
         chained=Chained(1, 3),
@@ -180,7 +180,7 @@ def test_draws_are_the_same_after_a_resume_and_with_any_number_of_workers(levels
 
 
 def test_chains_are_drawn_anew_in_training_and_fixed_in_evaluation(levels):
-    data = Utterances(**FIELDS, data_dir=levels, samples=4000, chained=Chained(least=2, most=3, gap=0.01))
+    data = Utterances(**FIELDS, source=levels, samples=4000, chained=Chained(least=2, most=3, gap=0.01))
     source = data.open()
     assert len(source) == 6
     chains = {}
@@ -200,7 +200,7 @@ def test_chains_are_drawn_anew_in_training_and_fixed_in_evaluation(levels):
 
 def test_of_a_chain_as_many_recordings_are_taken_as_fit(levels):
     for limits in (dict(samples=2200), dict(samples=9000, length=13)):
-        source = Utterances(**FIELDS | limits, data_dir=levels, chained=Chained(4, 4, 0.0)).open()
+        source = Utterances(**FIELDS | limits, source=levels, chained=Chained(4, 4, 0.0)).open()
         for index in range(6):
             plan = source.plan(index, example_rng(0, 0, index))
             words = " ".join(WORDS[number] for number in plan.numbers)
@@ -209,7 +209,7 @@ def test_of_a_chain_as_many_recordings_are_taken_as_fit(levels):
 
 
 def test_records_are_selected_by_a_feature(levels):
-    settings = dict(data_dir=levels, samples=900)
+    settings = dict(source=levels, samples=900)
     for select, words in (
         (Only("speaker", ("a",)), WORDS[::2]),
         (AllBut("speaker", ("a",)), WORDS[1::2]),
@@ -235,7 +235,7 @@ def test_transcripts_are_normalised_before_they_are_encoded(tmp_path):
         case="lower",
         punctuation="remove",
     )
-    data = Utterances(**FIELDS | {"length": 40}, data_dir=data_dir, samples=900, normalization=normalization)
+    data = Utterances(**FIELDS | {"length": 40}, source=data_dir, samples=900, normalization=normalization)
     example = data.open().example(0, 0, np.random.default_rng(0))
     text = data.tokenizer.decode(example["transcript"][: example["transcript_length"]])
     assert text == normalization(rows[0]["text"]) == "dial two five please and don't"
@@ -275,11 +275,11 @@ def test_normalisation(fields, text, expected):
 )
 def test_settings_that_do_not_fit(levels, fields, message):
     with pytest.raises(UserError, match=message):
-        Utterances(**FIELDS, data_dir=levels, samples=900, **fields).check()
+        Utterances(**FIELDS, source=levels, samples=900, **fields).check()
 
 
 def test_drawn_lengths_have_no_buckets_among_several_tasks(levels):
-    words = Utterances(**FIELDS, data_dir=levels, samples=2000, speed=SPEED, buckets=(1000,))
+    words = Utterances(**FIELDS, source=levels, samples=2000, speed=SPEED, buckets=(1000,))
     with pytest.raises(UserError, match=r"data.parts.words.buckets: expected \(\) among several tasks, .* speed draws"):
         Tasks(parts={"words": words}).check()
     words.buckets = ()

@@ -110,7 +110,7 @@ def test_an_imported_classifier_is_evaluated_on_a_folder_of_images(classifier, p
     assert "for evaluate, export and --config.init_from" in capsys.readouterr().out
     workdir = f"--workdir={tmp_path}/import"
     assert main(["evaluate", workdir]) == 2
-    assert "config.data.source: expected a folder of images, got None; --config.data.source=FOLDER" in (
+    assert "config.data.source: expected a folder of image files, got None; --config.data.source=FOLDER" in (
         capsys.readouterr().err
     )
 

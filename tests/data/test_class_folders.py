@@ -61,7 +61,7 @@ def test_images_of_other_sizes_are_refused_before_training(photos, tmp_path, cap
     assert train("vit_digits.py", photos, tmp_path / "run", "--config.data.shape=(8, 8, 3)", *SMALL) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("txjax: config.data.shape: expected (8, 9, 3) as of "), line
-    assert f"({last}), got (8, 8, 3); set shape, or resize by transforms=" in line, line
+    assert f"{last}, got (8, 8, 3); set shape, or resize by transforms=" in line, line
     assert not (tmp_path / "run").exists()
 
 
@@ -89,13 +89,13 @@ def test_folders_of_splits_are_splits(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["1.png"], r"expected images in folders of their classes, or metadata.jsonl, got '1.png in "),
+        (["1.png"], r"expected files in folders of their classes, or metadata.jsonl, got '1.png in "),
         (
             ["a/1.png", "a/b/2.png"],
-            r"expected images in CLASS/FILE, or all in SPLIT/CLASS/FILE, got 'a/1.png and a/b/2.p",
+            r"expected files in CLASS/FILE, or all in SPLIT/CLASS/FILE, got 'a/1.png and a/b/2.p",
         ),
-        (["a/notes.txt", ".cache/1.png"], r"expected a folder with images \(.png, .jpg"),
-        ([], "expected a folder of images"),
+        (["a/notes.txt", ".cache/1.png"], r"expected a folder with files of .png, .jpg"),
+        ([], "expected a folder of image files"),
     ],
 )
 def test_folders_that_are_no_source(tmp_path, files, message):

@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from txjax.data import FileSource, ImageFolder, JSONLines, LabelledText, NextTokenWindows, Tables, TextFiles
+from txjax.data import (
+    AudioFolder,
+    FileSource,
+    ImageFolder,
+    JSONLines,
+    LabelledText,
+    NextTokenWindows,
+    Tables,
+    TextFiles,
+)
+from txjax.data.sources.media_folders import MediaFolder
 from txjax.data.sources.source_of import source_at
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
@@ -64,7 +74,7 @@ def test_a_record_stays_in_its_part_when_others_come(kind, tmp_path):
     source = source_of(kind, tmp_path, rows(200))
     parts = {split: texts(source, split) for split in SPLITS}
     assert 10 < len(parts["validation"]) < 32 and 10 < len(parts["test"]) < 32
-    shutil.rmtree(tmp_path / "rows") if kind is ImageFolder else None
+    shutil.rmtree(tmp_path / "rows", ignore_errors=True)
     more = source_of(kind, tmp_path, rows(260))
     for split, part in parts.items():
         assert part == {text for text in texts(more, split) if int(text.split()[1]) < 200}
@@ -79,7 +89,7 @@ def test_equal_records_are_in_one_part(kind, tmp_path):
 
 @every_kind
 def test_files_named_by_a_split_are_it(kind, tmp_path):
-    if kind is ImageFolder:
+    if issubclass(kind, MediaFolder):
         for split in ("train", "test"):
             for label in CLASSES:
                 source_of(kind, tmp_path, rows(2), name=f"{split}-{label}")
@@ -108,7 +118,7 @@ def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path):
     path = Path(records.place(0).split(":")[0])
     stat = path.stat()
     content = path.read_bytes()
-    words = b"IDAT" if kind is ImageFolder else b"film"
+    words = {ImageFolder: b"IDAT", AudioFolder: b"data"}.get(kind, b"film")
     assert words in content
     if kind.__name__ == "ParquetFiles":  # is read from the cache, whose digests are verified whenever it is opened
         path.write_bytes(content[:-1])
@@ -129,11 +139,12 @@ def test_a_file_that_is_added_removed_or_grown_is_noticed(kind, tmp_path):
     records = source.open("train", ["text"])
     path = Path(records.place(0).split(":")[0])
     content = path.read_bytes()
-    if kind is ImageFolder:
-        shutil.copy(path, path.with_name("new.png"))
-        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each image, .*new.png"):
+    if issubclass(kind, MediaFolder):
+        new = path.with_name(f"new{path.suffix}")
+        shutil.copy(path, new)
+        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each file, .*new"):
             source.open("train", ["text"])
-        path.with_name("new.png").unlink()
+        new.unlink()
     else:
         again = source_of(kind, tmp_path, rows(5, 60), name="more")
         assert len(again.open("train+validation+test", ["text"])) == 65
@@ -241,7 +252,7 @@ def test_no_link_leads_out_of_a_folder(tmp_path):
     source = source_of(ImageFolder, tmp_path, rows(4))
     shutil.copy(tmp_path / "rows" / "0.png", tmp_path / "secret.png")
     (tmp_path / "rows" / "5.png").symlink_to(tmp_path / "secret.png")
-    with pytest.raises(UserError, match="expected images inside of the folder, got '.*5.png, a link out"):
+    with pytest.raises(UserError, match="expected files inside of the folder, got '.*5.png, a link out"):
         source.features()
 
 

@@ -12,7 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet
 from PIL import Image
 
-from txjax.data import ArrowFiles, FileSource, ImageFolder, JSONLines, ParquetFiles, PythonRows, Tables, TextFiles
+from txjax.data import (
+    ArrowFiles,
+    AudioFolder,
+    FileSource,
+    ImageFolder,
+    JSONLines,
+    ParquetFiles,
+    PythonRows,
+    Tables,
+    TextFiles,
+)
+from txjax.data.sources.media_folders import MediaFolder
+
+from helpers import audio_set
 
 Row = dict[str, Any]
 CLASSES = ("bad", "good", "plain")
@@ -61,6 +74,12 @@ def write_images(path: Path, content: list[Row]) -> None:
     (path / "metadata.jsonl").write_text("\n".join(lines))
 
 
+def write_recordings(path: Path, content: list[Row]) -> None:
+    numbers = [int(row["text"].split()[1]) for row in content]
+    files = {f"{n}.wav": audio_set.file(audio_set.noise(40, number)) for n, number in enumerate(numbers)}
+    audio_set.write_folder(path, files, {"metadata": [{"audio": f"{n}.wav"} | row for n, row in enumerate(content)]})
+
+
 # What writes files of a kind, the ending of their names, and what reads them.
 WRITERS: dict[type[FileSource], tuple[Callable[[Path, list[Row]], None], str, dict[str, Any]]] = {
     JSONLines: (write_json_lines, ".jsonl", {}),
@@ -69,6 +88,7 @@ WRITERS: dict[type[FileSource], tuple[Callable[[Path, list[Row]], None], str, di
     ParquetFiles: (write_parquet, ".parquet", {}),
     ArrowFiles: (write_arrow, ".arrow", {}),
     ImageFolder: (write_images, "", {}),
+    AudioFolder: (write_recordings, "", {}),
 }
 
 
@@ -86,7 +106,7 @@ def kinds() -> list[type[FileSource]]:
         return [kind, *(inner for sub in kind.__subclasses__() for inner in below(sub))]
 
     found = [kind for kind in below(FileSource) if kind.__module__.startswith("txjax.")]
-    return [kind for kind in found if kind not in (FileSource, PythonRows)]
+    return [kind for kind in found if kind not in (FileSource, MediaFolder, PythonRows)]
 
 
 def source_of(
@@ -95,7 +115,7 @@ def source_of(
     """A source of files of a kind in a folder, after writing one."""
     write, ending, settings = WRITERS[kind]
     write(folder / f"{name}{ending}", content)
-    paths = str(folder / (name if kind is ImageFolder else f"*{ending}"))
+    paths = str(folder / (f"*{ending}" if ending else name))
     return kind(paths, **settings, **fields)
 
 

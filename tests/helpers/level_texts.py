@@ -73,7 +73,7 @@ def experiment(folder: Path) -> Experiment:
     return Experiment(
         model=LevelTexts(),
         objective=CTC(augment=masks),
-        data=Utterances("txjax_audio", "train", data_dir, **fields),
+        data=Utterances(source=data_dir, **fields),
         optimizer=AdamW(peak_lr=1e-3, schedule=Constant()),
         num_steps=1,
         batch_size=3,

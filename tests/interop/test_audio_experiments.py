@@ -10,7 +10,7 @@ import tokenizers
 
 from txjax import tree
 from txjax.__main__ import main
-from txjax.data import ByName, LabelledAudio, TextNormalization, Utterances
+from txjax.data import AudioFolder, ByName, LabelledAudio, TextNormalization, Utterances
 from txjax.decoding import Beam, BestPath
 from txjax.experiment import Experiment
 from txjax.interop import huggingface
@@ -110,7 +110,7 @@ def imported(folder: Path, capsys: Any) -> tuple[Experiment, str]:
 
 
 def evaluate(folder: Path, data_dir: str, capsys: Any, *flags: str) -> dict[str, float]:
-    words = [f"--workdir={folder}-run", f"--config.data.data_dir={data_dir}", "--json", *flags]
+    words = [f"--workdir={folder}-run", f"--config.data.source={data_dir}", "--json", *flags]
     code = main(["evaluate", *words])
     output = capsys.readouterr()
     assert code == 0, output.err
@@ -133,7 +133,7 @@ def test_a_classifier_has_a_folder_with_its_classes(tmp_path: Path, recordings: 
     experiment, _ = imported(classifier(tmp_path / "ast", front_end=front_end), capsys)
     data = experiment.data
     assert isinstance(data, LabelledAudio) and isinstance(experiment.objective, Classification)
-    assert (data.name, data.rate, data.samples, data.too_long) == ("txjax_audio", 16_000, 400 + 29 * 160, "cut")
+    assert (data.source, data.rate, data.samples, data.too_long) == (AudioFolder(), 16_000, 400 + 29 * 160, "cut")
     assert data.label == ByName(names=("three", "two", "one"))
     scores = evaluate(tmp_path / "ast", recordings, capsys)
     assert 0 <= scores["eval/valid/accuracy"] <= 1
@@ -150,7 +150,7 @@ def test_a_model_of_ctc_has_its_blank_and_its_tokens(tmp_path: Path, recordings:
     experiment, _ = imported(conformer(tmp_path / "parakeet"), capsys)
     data = experiment.data
     assert isinstance(data, Utterances) and experiment.objective == CTC(blank=-1)
-    assert (data.name, data.rate, data.samples, data.prompt) == ("txjax_audio", 16_000, 480_000, ())
+    assert (data.source, data.rate, data.samples, data.prompt) == (AudioFolder(), 16_000, 480_000, ())
     assert data.tokenizer.vocab() == experiment.model.head.classes == 15
     assert data.normalization == TextNormalization(case="lower")  # as all letters are
     assert experiment.evals["valid"].search == BestPath()

@@ -11,6 +11,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.data import (
+    AudioFolder,
     Bytes,
     CenterCrop,
     Channels,
@@ -120,7 +121,7 @@ def test_the_front_end_travels_both_ways(tmp_path, kept):
     model = SpectrogramTransformer(
         **sizes, positions=positions, head=head, front_end=front_end, reads_padding=True, norm=LayerNorm(eps=1e-12)
     )
-    data = LabelledAudio("txjax_audio", samples=5000)
+    data = LabelledAudio(source=AudioFolder(), samples=5000)
     weights = variables(model, jax.numpy.zeros((1, 30, 128)))
     files = {} if kept is None else {"processor_config.json": kept}
     files = exported(Experiment(model, Classification(), data), tmp_path, files, weights)

@@ -56,8 +56,8 @@ from txjax.data.multimodal.questions import (
 from txjax.data.multimodal.shuffled_images import ShuffledImages
 from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.image_folders import ImageFolder
 from txjax.data.sources.json_lines import JSONLines
+from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.python_rows import PythonRows
 from txjax.data.sources.record_source import RecordSource
 from txjax.data.sources.selection import AllBut, Only
@@ -108,6 +108,7 @@ __all__ = [
     "BalancedPresenceQuestions",
     "Answers",
     "AudioChecks",
+    "AudioFolder",
     "Bitext",
     "Choices",
     "InLanguage",

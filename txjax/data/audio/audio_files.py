@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float32
 
 # The kinds of files and of samples that are read. Others are never given to libsndfile, which has readers of many.
-SUFFIXES = (".wav", ".flac")
 SAMPLES = ("PCM_U8", "PCM_S8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")
 MOST_SAMPLES = 2**28  # of all channels of a file, as declared by its header: 4.6 hours at 16 kHz
 _RIFF_HEADER = 12  # bytes before the first chunk of a WAV file

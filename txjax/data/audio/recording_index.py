@@ -44,11 +44,11 @@ def open_index(records: Records, split: str, name: str, feature: Any, rate_featu
       rate_feature: the feature with the rate of a recording. If None, there is none.
 
     Raises:
-      UserError: the records are no prepared set's, whose stored form has the lengths.
+      UserError: `rate_feature` is stated, and the records are of another source than TFDS.
     """
-    if not isinstance(records, tfds_records.Records):
-        hint = "a folder of recordings is data.name=txjax_audio with its path as data.data_dir"
-        raise UserError("data.source", "a prepared set, where an example is a recording", records.name, hint=hint)
+    if rate_feature is not None and not isinstance(records, tfds_records.Records):
+        hint = "data.stored_rate is the rate of all recordings"
+        raise UserError("data.rate_feature", f"None for {records.name}", rate_feature, hint=hint)
     made_from = {
         "layout": LAYOUT,
         "data": records.name,
@@ -64,7 +64,7 @@ def open_index(records: Records, split: str, name: str, feature: Any, rate_featu
         with disk_cache.progress(f"lengths of {records.name} {split}", len(records)) as advance:
             for number in range(len(records)):
                 try:
-                    table[number] = _measure(records.stored(number), name, feature, rate_feature)
+                    table[number] = _measure(records, number, name, feature, rate_feature)
                 except (UnusableAudio, CorruptData) as error:
                     faults[number] = str(error)
                 advance(1)
@@ -80,13 +80,25 @@ def _load(folder: Path) -> RecordingIndex:
     return RecordingIndex(samples, channels, rates, {int(number): text for number, text in faults.items()})
 
 
-def _measure(example: Any, name: str, feature: Any, rate_feature: str | None) -> tuple[int, int, int]:
+def _measure(records: Records, number: int, name: str, feature: Any, rate_feature: str | None) -> tuple[int, int, int]:
     """The samples, channels and rate of a record. Raises UnusableAudio for a file that cannot be read."""
     from txjax.data.tfds.audio_feature import stored_size  # imports TFDS
 
+    if not isinstance(records, tfds_records.Records):
+        return _measure_value(records[number][name], feature)
+    example = records.stored(number)
     entries = example.features.feature
     if getattr(feature, "lazy_decode", False):
         header = read_header(entries[name].bytes_list.value[0])
         return header.samples, header.channels, header.rate
     rate = 0 if rate_feature is None else int(entries[rate_feature].int64_list.value[0])
     return *stored_size(feature, name, example), rate
+
+
+def _measure_value(value: Any, feature: Any) -> tuple[int, int, int]:
+    """The samples, channels and rate of a recording that is no prepared set's."""
+    if getattr(feature, "lazy_decode", False):
+        header = read_header(value)
+        return header.samples, header.channels, header.rate
+    samples = np.asarray(value)
+    return len(samples), samples.shape[1] if samples.ndim > 1 else 1, 0

@@ -12,6 +12,7 @@ from txjax.data.audio.audio_files import UnusableAudio, decode_audio
 from txjax.data.audio.recording_index import open_index
 from txjax.data.audio.resampling import resampled_size
 from txjax.data.audio.waveforms import Waveforms, open_waveforms
+from txjax.data.sources.record_places import describe_place
 from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
 from txjax.types import UserError
@@ -104,14 +105,7 @@ class Recordings:
 
     def place(self, number: int) -> str:
         """The set, the file and the number of a record in it, and the recording's own file if it has a name."""
-        place = f"{self.name}: {self._records.place(number)}"
-        if self._names is None:
-            return place
-        try:
-            name = self._names[number][FILE_NAME.format(self._feature)]
-        except records.CorruptData:
-            return place
-        return f"{place} ({name.decode(errors='replace')})"
+        return describe_place(self._records, number, self._names, FILE_NAME.format(self._feature))
 
     def _decode(self, number: int) -> Float32[np.ndarray, "T"]:
         """The samples of a record as stored, channels mixed. Raises UnusableAudio."""

@@ -1,6 +1,5 @@
 """Records with an image: decoded, or left out if that fails; and normalised."""
 
-import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from txjax.data.images.image_files import MODES, UnreadableImage, decode_image, decode_mask
-from txjax.data.sources.record_source import Records, RecordSplit
+from txjax.data.sources.record_places import describe_place
+from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.data.tokenizers.tokenizer import as_string
 from txjax.types import UserError
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class ImageRecords:
 
     def place(self, number: int) -> str:
         """The set, the file and the number of a record in it, and the image's own file in a folder, for messages."""
-        return describe_place(self._records, self._files, number)
+        return describe_place(self._records, number, self._files)
 
     def __getitem__(self, number: int) -> tuple[np.ndarray | None, dict[str, Any]]:
         """An image as stored in the set, uint8 [H W C], and its record. If it is None, the record is left out."""
@@ -87,18 +86,6 @@ class ImageRecords:
         if number not in self._left_out:
             self._left_out.add(number)
             logger.warning("%s %s and is left out (%d so far): %s", place, why, len(self._left_out), got)
-
-
-def describe_place(source: Records, files: Records | None, number: int) -> str:
-    """The set, the file and the number of a record in it, and what the record was made of in a folder, for messages.
-
-    Args:
-      files: the same records with the feature `file`, if the set has one.
-    """
-    place = f"{source.name}: {source.place(number)}"
-    with contextlib.suppress(records.CorruptData):
-        return place if files is None else f"{place} ({as_string(files[number]['file'])})"
-    return place
 
 
 class Normaliser:

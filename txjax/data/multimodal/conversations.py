@@ -11,7 +11,7 @@ from jaxtyping import Int32
 from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.images.clip_images import CLIP_MEAN, CLIP_STD
 from txjax.data.images.image_files import UnreadableImage
-from txjax.data.images.image_records import Normaliser, check_normalisation, describe_place
+from txjax.data.images.image_records import Normaliser, check_normalisation
 from txjax.data.images.transforms import Transform
 from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.loading.usable_records import UsableRecords
@@ -20,6 +20,7 @@ from txjax.data.multimodal.conversation_templates import MARKER, ConversationTem
 from txjax.data.multimodal.conversation_tokens import StoredConversations, open_conversations
 from txjax.data.multimodal.conversation_turns import StoredTurns, Turns
 from txjax.data.multimodal.record_images import ImageStack, RecordImages
+from txjax.data.sources.record_places import describe_place
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError, config_field, require, spec
 
@@ -154,7 +155,7 @@ class ConversationSource(Bucketed):
 
     def place(self, number: int) -> str:
         """The set, the file and the number of a record, for messages."""
-        return describe_place(self._records, self._files, number)
+        return describe_place(self._records, number, self._files)
 
     @property
     def image_counts(self) -> Int32[np.ndarray, "N"]:

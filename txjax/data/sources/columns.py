@@ -11,7 +11,7 @@ from txjax.data.sources.file_rows import Row
 from txjax.types import UserError, join_names
 
 SAMPLE = 1000  # rows by which the kinds of columns are known
-KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image")
+KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +33,16 @@ class Column:
         """The feature of TFDS that its values are of."""
         import tensorflow_datasets as tfds
 
+        from txjax.data.tfds.audio_feature import Audio  # imports TFDS
+
         of_one = {"text": tfds.features.Text, "whole": lambda: np.int64, "number": lambda: np.float64}
         match self.kind:
             case "class" | "class number":
                 return tfds.features.ClassLabel(names=list(self.classes))
             case "image":
                 return tfds.features.Image(shape=(None, None, 3), encoding_format=None)
+            case "audio":
+                return Audio(lazy_decode=True)
             case "texts" | "wholes" | "numbers":
                 return tfds.features.Sequence(of_one[self.kind.removesuffix("s")]())
             case "text":

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt32, UInt64
+from jaxtyping import Float64, Int64, UInt32, UInt64
 
 from txjax.data.sources.columns import SAMPLE, Column, class_name, infer_columns
 from txjax.data.sources.file_rows import Row, Rows
@@ -59,6 +59,10 @@ class FileSource(RecordSource):
     def split_of(self, path: str) -> str | None:
         """The split that the path of a file says, if it does."""
         return split_name(PurePath(path).name)
+
+    def splits_of(self, rows: Rows) -> list[str | None]:
+        """The split of each file, where its path says one."""
+        return [self.split_of(path) for path in rows.files]
 
     def values_are_texts(self) -> bool:
         """Whether all values are texts, of which some stand for numbers."""
@@ -131,7 +135,7 @@ class Table:
 
     def _class_column(self, name: str) -> Column:
         """A column as classes: its values in all splits, in alphabetical order, or in that of numbers."""
-        if self.plain_columns[name].kind in ("class", "class number", "image"):
+        if self.plain_columns[name].kind in ("class", "class number", "image", "audio"):
             return self.plain_columns[name]
         names = set()
         for number in self.usable.tolist():
@@ -173,7 +177,7 @@ class Table:
     @functools.cached_property
     def splits(self) -> dict[str, Int64[np.ndarray, "N"]]:
         """The numbers of the rows of each split."""
-        by_file = [self.source.split_of(path) for path in self.rows.files]
+        by_file = self.source.splits_of(self.rows)
         usable = self.usable
         if all(by_file):
             file = np.searchsorted(self.rows.firsts, usable, side="right") - 1
@@ -200,21 +204,25 @@ def hold_out(
 ) -> dict[str, Int64[np.ndarray, "N"]]:
     """Rows by split: `validation` and `test` have those whose hash is in the first shares of all hashes.
 
-    A held-out part that would be empty has the row with the least hash of the others.
+    A held-out part that would be empty has the row with the least hash of the others, and those that are equal to it.
     """
     uniform = mix(digests) / 2**32
     order = numbers[np.argsort(uniform, kind="stable")]
-    counts = np.searchsorted(np.sort(uniform), [share, 2 * share])
-    test = int(counts[0])
-    both = int(counts[1])
+    ranked = np.sort(uniform)
+    test, both = (int(count) for count in np.searchsorted(ranked, [share, 2 * share]))
     if share and len(numbers) >= 3:
-        test = max(test, 1)
-        both = max(both, test + 1)
+        test = _end_of_equals(ranked, max(test, 1))
+        both = _end_of_equals(ranked, max(both, test + 1))
     return {
         "train": np.sort(order[both:]),
         "validation": np.sort(order[test:both]),
         "test": np.sort(order[:test]),
     }
+
+
+def _end_of_equals(ranked: Float64[np.ndarray, "N"], count: int) -> int:
+    """The number of the first ascending values, so many or more, of which the last one does not come again."""
+    return int(np.searchsorted(ranked, ranked[min(count, len(ranked)) - 1], side="right"))
 
 
 def mix(digests: UInt32[np.ndarray, "N"]) -> UInt64[np.ndarray, "N"]:

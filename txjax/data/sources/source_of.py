@@ -7,8 +7,8 @@ from typing import Any
 
 from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.image_folders import SUFFIXES, ImageFolder
 from txjax.data.sources.json_lines import JSONLines
+from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.record_source import RecordSource
 from txjax.data.sources.tables import Tables
 from txjax.data.sources.text_blocks import TextFiles
@@ -51,8 +51,12 @@ def source_at(path: str) -> FileSource:
       UserError: no kind of files has this ending.
     """
     name = PurePath(path)
-    if os.path.isdir(path) and any(file.suffix.lower() in SUFFIXES for file in Path(path).rglob("*")):
-        return ImageFolder(path)
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        endings = {file.suffix.lower() for file in folder.rglob("*")}
+        for of_folder in (ImageFolder, AudioFolder):
+            if endings & set(of_folder.suffixes):
+                return of_folder(path)
     ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
     if (kind := BY_ENDING.get(ending.lower())) is None:
         known = ", ".join(BY_ENDING)

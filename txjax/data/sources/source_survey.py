@@ -115,7 +115,8 @@ def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
     """What the values of a column are."""
     filled = [value for value in values if value not in (None, "", [])]
     sizes = [len(value) if hasattr(value, "__len__") else float(value) for value in filled]
-    counts = collections.Counter(map(str, filled)) if column.kind != "image" else collections.Counter[str]()
+    is_file = column.kind in ("image", "audio")
+    counts = collections.Counter[str]() if is_file else collections.Counter(map(str, filled))
     few = counts.most_common(5) if len(counts) <= 100 else []
     numbers = (min(sizes), statistics.median(sizes), max(sizes)) if sizes else ()
     shown = [f"{number:g}" for number in numbers] or ["", "", ""]

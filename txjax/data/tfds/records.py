@@ -23,10 +23,7 @@ from txjax.data.tfds import feature_classes
 from txjax.terminal_escape import visible
 from txjax.types import RunError, UserError, near_misses
 
-FOLDERS = (
-    "txjax_audio",
-    "txjax_conversations",
-)  # their `data_dir` is not where they are prepared, but the folder of the files
+FOLDERS = ("txjax_conversations",)  # their `data_dir` is not where they are prepared, but the folder of the files
 EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", *FOLDERS)
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"

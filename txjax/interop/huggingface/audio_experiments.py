@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from txjax.data import ByName, LabelledAudio, TextNormalization, TokenizerFolder, Utterances
+from txjax.data import AudioFolder, ByName, LabelledAudio, TextNormalization, TokenizerFolder, Utterances
 from txjax.data.audio.transcripts import can_encode
 from txjax.data.class_names import known_names, names_of_config
 from txjax.data.tokenizers.tokenizer_folder import GENERATION
@@ -101,7 +101,7 @@ def recordings(front_end: Any) -> dict[str, Any]:
         samples = extent.size
     elif isinstance(extent, FixedFrames):
         samples = front_end.window + front_end.hop * (extent.size - 1)
-    return {"name": "txjax_audio", "split": "train", "rate": front_end.rate, "samples": samples}
+    return {"source": AudioFolder(), "rate": front_end.rate, "samples": samples}
 
 
 def normalization_for(tokenizer: TokenizerFolder) -> TextNormalization:

@@ -1,0 +1,169 @@
+"""Folders of images or of recordings as their users keep them, read where they lie."""
+
+import dataclasses
+import hashlib
+import os
+import zlib
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from txjax.data.loading import disk_cache
+from txjax.data.sources.columns import Column
+from txjax.data.sources.file_listings import METADATA, Entry, find_listings, read_listing
+from txjax.data.sources.file_rows import Row, Rows
+from txjax.data.sources.file_source import FileSource, split_name
+from txjax.data.sources.file_states import FileState
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
+
+
+@dataclasses.dataclass
+class MediaFolder(FileSource):
+    """Base class of sources of files of one kind in a folder: in CLASS/FILE or SPLIT/CLASS/FILE, or listed.
+
+    A record has the content of the file; its path in the folder; and `label`, the name of the folder that it is in, as
+    a class. With a listing it has the columns of its row there in the place of `label`. Listings are `metadata.jsonl`
+    or `metadata.csv`, in the folder or in one for each split, as `datasets` reads them, which list all files; or else
+    JSON lines and tables whose names begin with those of splits (`train.jsonl`, `test_manifest.json`), as NeMo's do,
+    which may list some. The column `file_name` has the path of the file, from the listing's folder, or else the first
+    one with such paths, by whose name the content is a feature then.
+
+    Attributes:
+      paths: the folder.
+    """
+
+    medium: ClassVar[str]  # the name of the content, and its kind of column
+    path_feature: ClassVar[str]  # the name of the file's path, after that of the content
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def find(self) -> list[FileState]:
+        if not isinstance(self.paths, str) or not os.path.isdir(os.path.expanduser(self.paths)):
+            hint = "" if self.paths else "--config.data.source=FOLDER"
+            raise UserError("data.source", f"a folder of {self.medium} files", str(self.paths) or None, hint=hint)
+        folder = self.folder()
+        paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in self.suffixes]
+        paths = [path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+        outside = [path for path in paths if not path.resolve().is_relative_to(folder.resolve())]
+        if outside:
+            raise UserError("data.source", "files inside of the folder", f"{outside[0]}, a link out of it")
+        if not paths:
+            raise UserError("data.source", f"a folder with files of {', '.join(self.suffixes)}", str(self.paths))
+        return [FileState.of(str(path)) for path in (*paths, *find_listings(folder))]
+
+    def folder(self) -> Path:
+        """The folder."""
+        return Path(str(self.paths)).expanduser()
+
+    def read_files(self, files: list[FileState]) -> Rows:
+        folder = self.folder()
+        states = {Path(file.path).relative_to(folder).as_posix(): file for file in files}
+        media = [name for name in states if name.lower().endswith(self.suffixes)]
+        listings = [name for name in states if name not in set(media)]
+        if not listings:
+            return MediaRows(self, states, [self.in_class(name, media[0]) for name in media])
+        entries = [e for name in listings for e in read_listing(folder, folder / name, self.suffixes, self.medium)]
+        if Path(listings[0]).name in METADATA and (missing := set(media) - {entry.name for entry in entries}):
+            raise UserError("data.source", f"a line of {listings[0]} for each file", f"none for {sorted(missing)[0]}")
+        if len(features := sorted({entry.feature for entry in entries})) > 1:
+            raise UserError("data.source", "one column of paths in all listings", ", ".join(features))
+        return MediaRows(self, states, entries)
+
+    def in_class(self, name: str, first: str) -> Entry:
+        """The entry of a file in the folder of its class. Raises UserError unless it is as deep as the first one."""
+        if "/" not in name:
+            expected = f"files in folders of their classes, or {METADATA[0]}"
+            raise UserError("data.source", expected, f"{name} in {self.paths}")
+        if name.count("/") != first.count("/"):
+            expected = "files in CLASS/FILE, or all in SPLIT/CLASS/FILE"
+            raise UserError("data.source", expected, f"{first} and {name} in {self.paths}")
+        return Entry(name, self.medium, {"label": name.split("/")[-2]}, "")
+
+    def stated_columns(self, rows: Rows) -> dict[str, Column]:
+        assert isinstance(rows, MediaRows)
+        content = {rows.feature: Column(rows.feature, self.medium)}
+        return content if rows.classes is None else content | {"label": Column("label", "class", rows.classes)}
+
+    def values_are_texts(self) -> bool:
+        return any(path.suffix == ".csv" for path in find_listings(self.folder()))
+
+    def splits_of(self, rows: Rows) -> list[str | None]:
+        assert isinstance(rows, MediaRows)
+        return [_split_of(entry) for entry in rows.entries]
+
+
+@dataclasses.dataclass
+class ImageFolder(MediaFolder):
+    """Images of a folder. A record has `image`, and `file`, its path; see `MediaFolder`."""
+
+    medium: ClassVar[str] = "image"
+    path_feature: ClassVar[str] = "file"
+    suffixes: ClassVar[tuple[str, ...]] = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+
+
+@dataclasses.dataclass
+class AudioFolder(MediaFolder):
+    """Recordings of a folder, WAV and FLAC. A record has `audio`, and `audio/filename`, its path; see `MediaFolder`."""
+
+    medium: ClassVar[str] = "audio"
+    path_feature: ClassVar[str] = "{}/filename"
+    suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac")
+
+
+class MediaRows:
+    """The files of a folder, as `Rows`.
+
+    Attributes:
+      entries: the files.
+      feature: the name of their content.
+      classes: the names of the folders that files are in; None with listings.
+    """
+
+    def __init__(self, source: MediaFolder, states: dict[str, FileState], entries: list[Entry]):
+        self.entries = entries
+        self.feature = entries[0].feature
+        listed = any(entry.listing for entry in entries)
+        self.classes = None if listed else tuple(sorted({entry.row["label"] for entry in entries}))
+        self._states = [states[entry.name] for entry in entries]
+        self._path_feature = source.path_feature.format(self.feature)
+        self.files = tuple(state.path for state in self._states)
+        self.firsts = np.arange(len(entries) + 1, dtype=np.int64)
+        self.digests = self._digests(source.label)
+        content = repr([(entry.name, entry.row, _split_of(entry)) for entry in entries]).encode()
+        self.fingerprint = hashlib.blake2b(content + self.digests.tobytes(), digest_size=16).hexdigest()
+
+    def row(self, number: int) -> Row:
+        self._states[number].check()
+        content = Path(self.files[number]).read_bytes()
+        if zlib.crc32(content) != self.digests[number]:
+            raise CorruptData(f"{self.place(number)}: its bytes have changed since it was indexed")
+        entry = self.entries[number]
+        return {self.feature: content, self._path_feature: entry.name} | entry.row
+
+    def place(self, number: int) -> str:
+        return self.files[number]
+
+    def _digests(self, title: str) -> np.ndarray:
+        """The checksums of all files, from the cache."""
+        made_from = {"files": [dataclasses.astuple(state) for state in self._states]}
+
+        def build(folder: Path) -> None:
+            digests = np.zeros(len(self.files), np.uint32)
+            with disk_cache.progress(f"index of {title}", len(self.files)) as advance:
+                for number, path in enumerate(self.files):
+                    digests[number] = zlib.crc32(Path(path).read_bytes())
+                    advance(1)
+            np.save(folder / "digests.npy", digests)
+
+        load = lambda folder: np.load(folder / "digests.npy", allow_pickle=False)  # noqa: E731
+        return disk_cache.get_or_build("rows", made_from, build, load)
+
+
+def _split_of(entry: Entry) -> str | None:
+    """The split of a file: its listing's name, or else that of the first folder that it is in."""
+    listing = Path(entry.listing).name
+    if listing and listing not in METADATA:
+        return split_name(listing)
+    parts = entry.name.split("/")
+    return split_name(parts[0]) if len(parts) > 1 else None

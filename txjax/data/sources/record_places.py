@@ -1,0 +1,23 @@
+"""Where a record is, for messages."""
+
+import contextlib
+
+from txjax.data.sources.record_source import Records
+from txjax.data.tfds.records import CorruptData
+from txjax.data.tokenizers.tokenizer import as_string
+
+
+def describe_place(records: Records, number: int, names: Records | None = None, feature: str = "file") -> str:
+    """The set, the file and the number of a record in it, and the file that it was made of; or that file alone.
+
+    Args:
+      names: the same records with the feature that is the name of that file, if the set has one.
+      feature: this feature.
+    """
+    place = records.place(number)
+    if place.startswith(records.name):
+        return place
+    place = f"{records.name}: {place}"
+    with contextlib.suppress(CorruptData):
+        return place if names is None else f"{place} ({as_string(names[number][feature])})"
+    return place
