@@ -69,8 +69,9 @@ NORMS = {"rtol": 1e-3, "atol": 1e-6}  # of gradients, which large kernels under 
 
 
 def data_sets(experiment: Experiment) -> set[str]:
-    """The names of the data sets that a config trains on."""
-    return {node.name for _, node in walk(experiment.data) if isinstance(node, Dataset) and hasattr(node, "name")}
+    """The names of the data sets that a config trains on, or of their sources."""
+    sets = [node for _, node in walk(experiment.data) if isinstance(node, Dataset) and hasattr(node, "name")]
+    return {node.name if node.source is None else str(node.source) for node in sets}
 
 
 @functools.cache

@@ -4,7 +4,6 @@ import contextlib
 
 from txjax.data.sources.record_source import Records
 from txjax.data.tfds.records import CorruptData
-from txjax.data.tokenizers.tokenizer import as_string
 
 
 def describe_place(records: Records, number: int, names: Records | None = None, feature: str = "file") -> str:
@@ -19,5 +18,5 @@ def describe_place(records: Records, number: int, names: Records | None = None, 
         return place
     place = f"{records.name}: {place}"
     with contextlib.suppress(CorruptData):
-        return place if names is None else f"{place} ({as_string(names[number][feature])})"
+        return place if names is None else f"{place} ({names[number][feature].decode(errors='replace')})"
     return place
