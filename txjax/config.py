@@ -10,6 +10,7 @@ from typing import Any
 from txjax.data.loading.epochs import in_steps
 from txjax.modules import run_file, running
 from txjax.overrides import override_all
+from txjax.shipped_configs import PREFIX, config_path
 from txjax.types import UserError, near_misses
 
 
@@ -17,7 +18,8 @@ def load(source: str, overrides: list[str]) -> Any:
     """The tree that `get_config` of a Python file returns, with overrides applied.
 
     Args:
-      source: `FILE.py` or `FILE.py:variant`; the text after the colon is an argument of `get_config`.
+      source: `FILE.py` or `FILE.py:variant`, where the text after the colon is an argument of `get_config`; or
+        `txjax:text/gpt_tiny` for a config that comes with txjax.
       overrides: flags such as `--config.model.width=512`, as typed.
 
     Raises:
@@ -66,9 +68,9 @@ class ConfigFile:
 
 
 def read(source: str) -> ConfigFile:
-    """Executes the file of `FILE.py` or `FILE.py:variant`. Raises UserError if that fails."""
-    name, _, variant = source.partition(":")
-    path = Path(name)
+    """Executes the file of `FILE.py`, `FILE.py:variant` or `txjax:NAME:variant`. Raises UserError if that fails."""
+    name, _, variant = source.removeprefix(PREFIX).partition(":")
+    path = config_path("--config", name) if source.startswith(PREFIX) else Path(name)
     module = run_file("--config", path)
     known = getattr(module, "VARIANTS", (variant,))
     if variant and variant not in known:

@@ -1,6 +1,6 @@
 """A small BERT that classifies texts of your own, a file of them, from scratch.
 
-    txjax train --config=configs/text/classifier.py --config.data.source=reviews.csv --config.data.text=review \\
+    txjax train --config=txjax:text/classifier --config.data.source=reviews.csv --config.data.text=review \\
         --config.data.label=stars --workdir=runs/reviews
 
 `text` names the column with the text, or both of a pair; `label` that with the class. The model has as many classes as

@@ -1,5 +1,7 @@
-"""GPT-2 from scratch on C4, four sizes, by the recipe of nanoGPT's reproduction (github.com/karpathy/nanoGPT,
-config/train_gpt2.py): half a million tokens an update, 300 billion in all, no dropout, no biases.
+"""GPT-2 from scratch on C4, four sizes, by the recipe of nanoGPT's reproduction.
+
+That is config/train_gpt2.py of github.com/karpathy/nanoGPT: half a million tokens an update, 300 billion in all, no
+dropout, no biases.
 
     txjax train --config=configs/text/gpt2.py --workdir=runs/gpt2
     txjax train --config=configs/text/gpt2.py:355M --workdir=runs/gpt2_355m --config.microbatches=8
