@@ -142,7 +142,8 @@ def test_every_point_of_a_study_is_a_run(source, monkeypatch):
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
 def test_the_docstring_gives_command_cost_and_score(path):
     text = path.read_text().split('"""')[1]
-    assert f"txjax train --config={name(path)}" in text
+    commands = [f"txjax train --config={form}" for form in (name(path), f"txjax:{path.parent.name}/{path.stem}")]
+    assert any(command in text for command in commands)
     assert re.search(r"Cost: .*\d", text) and re.search(r"Score: .*\d", text), "state what it costs and what it reaches"
 
 

@@ -17,7 +17,7 @@ from helpers import runs
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.claim("Commands", "configs that come with txjax run by name, and are listed and copied")
+pytestmark = pytest.mark.claim("Data", "configs that come with txjax run by name, and are listed and copied")
 
 
 def test_a_name_is_the_file_of_that_name():
