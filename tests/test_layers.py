@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
     {"aliases"},
     {"types", "scoped", "terminal_escape", "numbers", "ranking", "plugins", "cpu", "axes"},
-    {"io", "chips", "patterns", "checks", "user_code", "field_values"},
+    {"io", "chips", "patterns", "checks", "user_code", "field_values", "shipped_configs"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
     {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},

@@ -27,6 +27,7 @@ from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = CONNECTIONS
+PLANS = (("vilbert", "", "v5e:4x4", ()),)
 PAIRS = 3_300_000
 BATCH = 512
 SIDE = 224

@@ -1,8 +1,10 @@
 """Every source of files: its records, its splits, what happens when files change, and broken rows."""
 
+import io
 import json
 import os
 import shutil
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +19,14 @@ from txjax.data import (
     NextTokenWindows,
     Tables,
     TextFiles,
+    WebDataset,
 )
 from txjax.data.sources.media_folders import MediaFolder
 from txjax.data.sources.source_of import source_at
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
+from helpers import audio_set
 from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of, write_json_lines
 
 pytestmark = pytest.mark.claim(
@@ -213,7 +217,7 @@ def test_numbers_of_tables_are_numbers_where_all_are(tmp_path):
         Tables(str(path), separator="\t", kinds={"wole": "text"}).features()
 
 
-@pytest.mark.parametrize("kind", [JSONLines, Tables, TextFiles], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [JSONLines, Tables, TextFiles, WebDataset], ids=lambda kind: kind.__name__)
 def test_compressed_files_are_unpacked_once(kind, tmp_path):
     plain = source_of(kind, tmp_path, rows())
     wanted = read(plain, "train")
@@ -246,6 +250,35 @@ def test_an_object_of_datasets_has_its_classes(tmp_path):
     records = source.open("train+validation+test", ["label"], (), ("label",))
     assert source.features(("label",))["label"].names == ["no", "yes"]
     assert [records[i]["label"] for i in range(3)] == [1, 0, 1]
+
+
+def test_members_of_a_tar_file_are_columns_by_their_endings(tmp_path):
+    picture, sound = audio_set.file(audio_set.noise(40)), b"\x89PNG picture"
+    files = {"a/1.jpg": sound, "a/1.cls": b"3\n", "a/2.x.txt": b"", "b.wav": picture, "b.json": b'{"said": "one"}'}
+
+    def write(**members):
+        with tarfile.open(tmp_path / "a.tar", "w") as archive:
+            for name, content in members.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                if name.endswith("link.txt"):
+                    member.type, member.linkname, member.size = tarfile.SYMTYPE, "/etc/passwd", 0
+                archive.addfile(member, io.BytesIO(content))
+        return source_at(str(tmp_path / "a.tar"))
+
+    with pytest.raises(UserError, match=r"data.source: expected members .*, got '.*a.tar: a/2.x.txt'"):
+        write(**files).features()
+    with pytest.raises(UserError, match=r"data.source: expected a tar file of plain files, got '.*a.tar: link.txt'"):
+        write(**{"1.txt": b"a", "link.txt": b""}).features()
+    rows = write(**{name: content for name, content in files.items() if ".x." not in name}).table().rows
+    assert [rows.row(n) for n in range(2)] == [
+        {"key": "a/1", "image": sound, "label": "3"},
+        {"key": "b", "audio": picture, "said": "one"},
+    ]
+    path = tmp_path / "a.tar"
+    path.write_bytes(path.read_bytes()[:1100])
+    with pytest.raises(UserError, match=r"data.source: expected a whole tar file, got '.*a.tar"):
+        source_at(str(path)).features()
 
 
 def test_no_link_leads_out_of_a_folder(tmp_path):

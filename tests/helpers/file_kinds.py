@@ -2,7 +2,9 @@
 
 import csv
 import gzip
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from txjax.data import (
     PythonRows,
     Tables,
     TextFiles,
+    WebDataset,
 )
 from txjax.data.sources.media_folders import MediaFolder
 
@@ -80,6 +83,16 @@ def write_recordings(path: Path, content: list[Row]) -> None:
     audio_set.write_folder(path, files, {"metadata": [{"audio": f"{n}.wav"} | row for n, row in enumerate(content)]})
 
 
+def write_tar(path: Path, content: list[Row]) -> None:
+    with tarfile.open(path, "w") as archive:
+        for number, row in enumerate(content):
+            files = {"txt": row["text"], "json": json.dumps({"label": row["label"], "score": row["score"]})}
+            for ending, text in files.items():
+                member = tarfile.TarInfo(f"{path.stem}/{number:05}.{ending}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+
+
 # What writes files of a kind, the ending of their names, and what reads them.
 WRITERS: dict[type[FileSource], tuple[Callable[[Path, list[Row]], None], str, dict[str, Any]]] = {
     JSONLines: (write_json_lines, ".jsonl", {}),
@@ -89,6 +102,7 @@ WRITERS: dict[type[FileSource], tuple[Callable[[Path, list[Row]], None], str, di
     ArrowFiles: (write_arrow, ".arrow", {}),
     ImageFolder: (write_images, "", {}),
     AudioFolder: (write_recordings, "", {}),
+    WebDataset: (write_tar, ".tar", {}),
 }
 
 

@@ -64,6 +64,7 @@ from txjax.data.sources.selection import AllBut, Only
 from txjax.data.sources.tables import Tables
 from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
+from txjax.data.sources.web_dataset import WebDataset
 from txjax.data.text.answers import Answers
 from txjax.data.text.choices import Choices
 from txjax.data.text.completions import Completions
@@ -193,6 +194,7 @@ __all__ = [
     "Utterances",
     "VicunaTemplate",
     "WaveformMixup",
+    "WebDataset",
     "WordPiece",
     "eval_batches",
     "fingerprint",

@@ -14,6 +14,7 @@ from txjax.data.sources.tables import Tables
 from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
 from txjax.data.sources.unpacked import OPENERS
+from txjax.data.sources.web_dataset import WebDataset
 from txjax.types import UserError, config_field, near_misses
 
 BY_ENDING: dict[str, Any] = {
@@ -23,6 +24,7 @@ BY_ENDING: dict[str, Any] = {
     ".tsv": lambda paths: Tables(paths, separator="\t"),
     ".parquet": ParquetFiles,
     ".arrow": ArrowFiles,
+    ".tar": WebDataset,
     ".txt": TextFiles,
     ".md": TextFiles,
 }
