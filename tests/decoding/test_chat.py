@@ -94,7 +94,8 @@ def test_answers_are_those_of_the_whole_conversation(tmp_path, kind):
         before = len(conversation.tokens)
         conversation = session.ask(params, conversation, PicturedPrompt(question, images), KEY)
         size = missing_end + len(f"USER: {question} ASSISTANT:") + 5 * len(images)  # an image is 4 tokens and a line
-        assert kind.sizes == [size]
+        # Without images it is read in powers of two, of which each is traced once.
+        assert kind.sizes == ([size] if images else [1 << bit for bit in range(9, 0, -1) if size >> bit & 1])
         *answered, (text, answer, *_) = conversation.turns
         shown += images
         tokens = list(conversation.tokens[before + size :])

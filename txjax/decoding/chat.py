@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int32
 
 from txjax.data import Turn
 from txjax.decoding.generator import Cached, Inputs, Step
@@ -84,11 +85,11 @@ class Chat:
             expected = f"a conversation of at most {self.window} tokens, as data.length has place for"
             raise UserError("--chat", expected, size, hint="/forget begins a new one")
         images = self.form.images([prompt], "--image") if prompt.images else {}
-        inputs = self.read_inputs({"tokens": tokens[None], **images})
-        if conversation.cache is None:
-            logits, cache = self._start(variables, inputs)
-        else:
-            logits, cache = self._resume(variables, conversation.cache, inputs)
+        cache = conversation.cache
+        for part in [tokens] if images else parts_of(tokens):
+            inputs = self.read_inputs({"tokens": part[None], **images})
+            read = self._start if cache is None else functools.partial(self._resume, cache=cache)
+            logits, cache = read(variables, inputs=inputs)
         before = np.array([*conversation.tokens, *tokens], np.int32)
         penalises = self.search.repetition_penalty is not None
         used_tokens = tokens_of({"tokens": before[None]}, logits.shape[-1]) if penalises else None
@@ -115,8 +116,12 @@ class Chat:
 
     @functools.cached_property
     def _resume(self) -> Any:
-        """Reads another question. It is compiled for each length."""
-        return jax.jit(self.generator.resume, donate_argnums=1)
+        """Reads a question, or a part of one. It is compiled for each length, of which parts have few (`parts_of`)."""
+
+        def resume(variables: PyTree, cache: PyTree, inputs: Inputs) -> Step:
+            return self.generator.resume(variables, cache, inputs)
+
+        return jax.jit(resume, donate_argnames="cache")
 
     @functools.cached_property
     def _write(self) -> Any:
@@ -141,3 +146,9 @@ class Chat:
         end = data.template.end_token(data.tokenizer)
         last = int(np.flatnonzero(row.ids == end)[-1])
         return row.ids[last + (conversation.tokens[-1] == end) :]
+
+
+def parts_of(tokens: Int32[np.ndarray, "P"]) -> list[np.ndarray]:
+    """The tokens in parts whose lengths are powers of two, the longest first, so that few programs read all texts."""
+    sizes = [1 << bit for bit in reversed(range(len(tokens).bit_length())) if len(tokens) >> bit & 1]
+    return np.split(tokens, np.cumsum(sizes)[:-1])
