@@ -5,6 +5,7 @@ import json
 import pytest
 
 from txjax.__main__ import main
+from txjax.data import AudioFolder, ImageFolder, Tables
 
 from helpers.file_kinds import kinds, rows, source_of, write_json_lines
 
@@ -25,7 +26,7 @@ def test_each_kind_of_files_is_counted(kind, tmp_path, capsys):
     columns = {column["name"]: column for column in found["columns"]}
     if kind.__name__ != "TextFiles":
         assert found["rows"] == 60
-        assert columns["label"]["common"] == "bad (20), good (20), plain (20)"
+        assert columns["label"]["common"] == [["bad", 20], ["good", 20], ["plain", 20]]
         assert columns["score"]["range"] == ["0", "7.375", "14.75"]
     assert columns["text"]["kind"] == "text" and len(found["examples"]) == min(20, found["rows"])
 
@@ -45,6 +46,19 @@ def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
     assert "test.jsonl: line 4: " in found["first_broken"][0]
     assert main(["data", "inspect", f"{tmp_path}/*.jsonl"]) == 0
     assert "of these, in another split" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", [ImageFolder, AudioFolder, Tables], ids=lambda kind: kind.__name__)
+def test_a_page_has_pictures_and_sounds(kind, tmp_path, capsys):
+    source = source_of(kind, tmp_path, rows(9))
+    assert main(["data", "inspect", str(source.paths), f"--html={tmp_path}/page.html"]) == 0
+    page = (tmp_path / "page.html").read_text()
+    start = {ImageFolder: "data:image/png;base64,", AudioFolder: "data:audio/wav;base64,", Tables: "film 8 was plain"}
+    assert page.count(start[kind]) == (1 if kind is Tables else 9)
+    assert "9 rows in 9 files" in page or kind is Tables
+    assert "<td>validation</td>" in page and "equal to an earlier one" in page
+    assert main(["data", "inspect", str(source.paths), f"--html={tmp_path}/no/page.html"]) == 2
+    assert "--html: expected a file in a folder that is there" in capsys.readouterr().err
 
 
 def test_mistakes_are_one_line(tmp_path, capsys):

@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
+from txjax.types import UserError
 
 if TYPE_CHECKING:
-    from txjax.data.sources.source_survey import Survey
+    from txjax.data.sources.source_survey import ColumnSurvey, Survey
 
 SUMMARY = "count rows and values of files; find broken rows and duplicates; show examples"
 
@@ -21,18 +23,36 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--near", type=float, metavar="SHARE", help="also count texts that share so many of their three-word pieces"
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with pictures and sounds")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
     from txjax.data.sources.source_of import source_at
     from txjax.data.sources.source_survey import survey
 
+    if flags.html is not None and not flags.html.parent.is_dir():
+        raise UserError("--html", "a file in a folder that is there", str(flags.html))
     result = survey(source_at(flags.path), flags.examples, flags.near)
+    if flags.html is not None:
+        from txjax.io.files import replace_text
+        from txjax.report.data_page import data_page
+
+        replace_text(flags.html, data_page(flags.path, result))
     if flags.json:
-        print(json.dumps(dataclasses.asdict(result), default=str))
+        print(json.dumps(plain(result)))
     else:
         show(flags.path, result)
     return 0
+
+
+def plain(survey: "Survey") -> dict[str, Any]:
+    """A survey as JSON has it: files are their sizes."""
+    values = dataclasses.asdict(survey)
+    values["examples"] = [
+        {name: f"{len(x):,} bytes" if isinstance(x, bytes) else x for name, x in row.items()}
+        for row in values["examples"]
+    ]
+    return values
 
 
 def show(path: str, survey: "Survey") -> None:
@@ -43,7 +63,7 @@ def show(path: str, survey: "Survey") -> None:
     table(f"{path}: {survey.rows:,} rows in {survey.files:,} files", ["split", "rows"], splits)
     print()
     columns = [
-        [column.name, column.kind, f"{column.different:,}", f"{column.empty:,}", *column.range, column.common]
+        [column.name, column.kind, f"{column.different:,}", f"{column.empty:,}", *column.range, common(column)]
         for column in survey.columns
     ]
     table("columns", ["column", "kind", "different", "empty", "least", "median", "greatest", "most common"], columns)
@@ -58,5 +78,11 @@ def show(path: str, survey: "Survey") -> None:
     table("", ["what", "rows", "first"], facts)
     if survey.examples:
         print()
-        names = list(survey.examples[0])
-        table("examples", names, [[str(row.get(name, ""))[:60] for name in names] for row in survey.examples])
+        examples = plain(survey)["examples"]
+        names = list(examples[0])
+        table("examples", names, [[str(row.get(name, ""))[:60] for name in names] for row in examples])
+
+
+def common(column: "ColumnSurvey") -> str:
+    """The most common values of a column with their numbers."""
+    return ", ".join(f"{value} ({count:,})" for value, count in column.common)

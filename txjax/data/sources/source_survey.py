@@ -34,7 +34,7 @@ class ColumnSurvey:
     different: int
     empty: int
     range: tuple[str, str, str]
-    common: str
+    common: list[tuple[str, int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Survey:
       duplicates: rows that are equal to an earlier one.
       duplicates_across: of these, how many are in another split than that.
       near_duplicates: texts that are like an earlier one; None if it wasn't asked.
-      examples: the first rows.
+      examples: the first rows, with the contents of files.
     """
 
     files: int
@@ -89,13 +89,13 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
     duplicates = []
     for number in table.usable.tolist():
         row = table.rows.row(number)
-        first = firsts.setdefault(repr({name: value for name, value in row.items() if name != "file"}), number)
+        first = firsts.setdefault(repr({name: value for name, value in row.items() if not is_path(name)}), number)
         if first != number:
             duplicates.append((first, number))
         for name, column in columns.items():
             values[name].append(column.value(row).item() if column.kind in NUMBERS else row.get(name))
         if len(rows) < examples:
-            rows.append({name: value for name, value in row.items() if not isinstance(value, bytes)})
+            rows.append(row)
     texts = [name for name, column in columns.items() if column.kind == "text"]
     return Survey(
         files=len(table.rows.files),
@@ -109,6 +109,11 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         near_duplicates=None if near is None else count_alike([values[name] for name in texts], near),
         examples=rows,
     )
+
+
+def is_path(name: str) -> bool:
+    """Whether a column says where a row is, and not what it is."""
+    return name in ("file", "key") or name.endswith("/filename")
 
 
 def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
@@ -126,7 +131,7 @@ def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
         min(len(counts), MOST_COUNTED),
         len(values) - len(filled),
         (shown[0], shown[1], shown[2]),
-        ", ".join(f"{value[:20]} ({count:,})" for value, count in few),
+        [(value[:20], count) for value, count in few],
     )
 
 
