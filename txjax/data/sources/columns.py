@@ -11,7 +11,10 @@ from txjax.data.sources.file_rows import Row
 from txjax.types import UserError, join_names
 
 SAMPLE = 1000  # rows by which the kinds of columns are known
-KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
+KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio", "objects")
+
+
+OBJECT_TYPES = {"bbox": np.float32, "label": np.int64, "area": np.float32, "is_crowd": np.bool_}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Column:
     Attributes:
       name: its name.
       kind: one of `KINDS`; "texts", "wholes" and "numbers" are lists; a "class" has names as values, a
-        "class number" the numbers of its classes, from 0, or -1 for none.
+        "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image.
       classes: the names of the classes.
     """
 
@@ -43,6 +46,10 @@ class Column:
                 return tfds.features.Image(shape=(None, None, 3), encoding_format=None)
             case "audio":
                 return Audio(lazy_decode=True)
+            case "objects":
+                label = tfds.features.ClassLabel(names=list(self.classes))
+                known = {"bbox": tfds.features.BBoxFeature(), "label": label}
+                return tfds.features.Sequence(known | {"area": np.float32, "is_crowd": np.bool_})
             case "texts" | "wholes" | "numbers":
                 return tfds.features.Sequence(of_one[self.kind.removesuffix("s")]())
             case "text":
@@ -75,6 +82,8 @@ class Column:
                 return np.int64(_whole(value))
             case "number":
                 return np.float64(_number(value))
+            case "objects":
+                return {name: np.array(value[name], dtype) for name, dtype in OBJECT_TYPES.items()}
         return _file(value)
 
 

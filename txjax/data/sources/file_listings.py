@@ -64,7 +64,7 @@ def read_listing(folder: Path, path: Path, suffixes: tuple[str, ...], medium: st
             expected = f"a file of {', '.join(suffixes)} as {column or FILE_NAME}"
             raise UserError("data.source", expected, f"{place}: {row.get(column or FILE_NAME)!r:.60}")
         feature = medium if column == FILE_NAME else column
-        name = _path_inside(folder, path.parent, str(row[column]), place)
+        name = path_inside(folder, path.parent, str(row[column]), place)
         others = {key: value for key, value in row.items() if key != column}
         entries.append(Entry(name, feature, others, path.relative_to(folder).as_posix()))
     if not entries:
@@ -98,7 +98,7 @@ def _ends_with(value: object, suffixes: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value.lower().endswith(suffixes)
 
 
-def _path_inside(folder: Path, base: Path, name: str, place: str) -> str:
+def path_inside(folder: Path, base: Path, name: str, place: str) -> str:
     """The path of a file from the folder. Raises UserError if it is outside of it or isn't there."""
     root = folder.resolve()
     path = Path(os.path.normpath(base.resolve() / PurePosixPath(name)))

@@ -135,7 +135,7 @@ class Table:
 
     def _class_column(self, name: str) -> Column:
         """A column as classes: its values in all splits, in alphabetical order, or in that of numbers."""
-        if self.plain_columns[name].kind in ("class", "class number", "image", "audio"):
+        if self.plain_columns[name].kind in ("class", "class number", "image", "audio", "objects"):
             return self.plain_columns[name]
         names = set()
         for number in self.usable.tolist():

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from txjax.data.loading import disk_cache
+from txjax.data.sources.coco_listings import OBJECTS, coco_split, find_coco, read_coco
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_listings import METADATA, Entry, find_listings, read_listing
 from txjax.data.sources.file_rows import Row, Rows
@@ -50,7 +51,16 @@ class MediaFolder(FileSource):
             raise UserError("data.source", "files inside of the folder", f"{outside[0]}, a link out of it")
         if not paths:
             raise UserError("data.source", f"a folder with files of {', '.join(self.suffixes)}", str(self.paths))
-        return [FileState.of(str(path)) for path in (*paths, *find_listings(folder))]
+        return [FileState.of(str(path)) for path in (*paths, *self.listings())]
+
+    def listings(self) -> list[Path]:
+        """The files that say something of the others."""
+        return find_listings(self.folder())
+
+    def read_listings(self, listings: list[Path]) -> tuple[list[Entry], tuple[str, ...]]:
+        """The files that are listed, and the names of the classes of objects, if there are any."""
+        folder = self.folder()
+        return [entry for path in listings for entry in read_listing(folder, path, self.suffixes, self.medium)], ()
 
     def folder(self) -> Path:
         """The folder."""
@@ -63,12 +73,12 @@ class MediaFolder(FileSource):
         listings = [name for name in states if name not in set(media)]
         if not listings:
             return MediaRows(self, states, [self.in_class(name, media[0]) for name in media])
-        entries = [e for name in listings for e in read_listing(folder, folder / name, self.suffixes, self.medium)]
+        entries, classes = self.read_listings([folder / name for name in listings])
         if Path(listings[0]).name in METADATA and (missing := set(media) - {entry.name for entry in entries}):
             raise UserError("data.source", f"a line of {listings[0]} for each file", f"none for {sorted(missing)[0]}")
         if len(features := sorted({entry.feature for entry in entries})) > 1:
             raise UserError("data.source", "one column of paths in all listings", ", ".join(features))
-        return MediaRows(self, states, entries)
+        return MediaRows(self, states, entries, classes)
 
     def in_class(self, name: str, first: str) -> Entry:
         """The entry of a file in the folder of its class. Raises UserError unless it is as deep as the first one."""
@@ -83,10 +93,12 @@ class MediaFolder(FileSource):
     def stated_columns(self, rows: Rows) -> dict[str, Column]:
         assert isinstance(rows, MediaRows)
         content = {rows.feature: Column(rows.feature, self.medium)}
+        if rows.object_classes:
+            content[OBJECTS] = Column(OBJECTS, "objects", rows.object_classes)
         return content if rows.classes is None else content | {"label": Column("label", "class", rows.classes)}
 
     def values_are_texts(self) -> bool:
-        return any(path.suffix == ".csv" for path in find_listings(self.folder()))
+        return any(path.suffix == ".csv" for path in self.listings())
 
     def splits_of(self, rows: Rows) -> list[str | None]:
         assert isinstance(rows, MediaRows)
@@ -95,11 +107,29 @@ class MediaFolder(FileSource):
 
 @dataclasses.dataclass
 class ImageFolder(MediaFolder):
-    """Images of a folder. A record has `image`, and `file`, its path; see `MediaFolder`."""
+    """Images of a folder. A record has `image`, and `file`, its path; see `MediaFolder`.
+
+    Annotations like COCO's, such as `train/_annotations.coco.json` or `annotations/instances_train2017.json`, are read
+    before other listings. A record has `objects` then, with `bbox`, `label`, `area` and `is_crowd`, for `Detections`.
+    """
 
     medium: ClassVar[str] = "image"
     path_feature: ClassVar[str] = "file"
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
+
+    def listings(self) -> list[Path]:
+        return find_coco(self.folder()) or super().listings()
+
+    def read_listings(self, listings: list[Path]) -> tuple[list[Entry], tuple[str, ...]]:
+        folder = self.folder()
+        if listings[0] not in find_coco(folder):
+            return super().read_listings(listings)
+        read = [read_coco(folder, path, self.medium) for path in listings]
+        for path, listing in zip(listings, read, strict=True):
+            if listing.classes != read[0].classes:
+                expected = f"the classes of {listings[0].name} in all annotations"
+                raise UserError("data.source", expected, f"{path}: {', '.join(listing.classes[:5])}")
+        return [entry for listing in read for entry in listing.entries], read[0].classes
 
 
 @dataclasses.dataclass
@@ -118,9 +148,17 @@ class MediaRows:
       entries: the files.
       feature: the name of their content.
       classes: the names of the folders that files are in; None with listings.
+      object_classes: the names of the classes of objects in images.
     """
 
-    def __init__(self, source: MediaFolder, states: dict[str, FileState], entries: list[Entry]):
+    def __init__(
+        self,
+        source: MediaFolder,
+        states: dict[str, FileState],
+        entries: list[Entry],
+        object_classes: tuple[str, ...] = (),
+    ):
+        self.object_classes = object_classes
         self.entries = entries
         self.feature = entries[0].feature
         listed = any(entry.listing for entry in entries)
@@ -163,7 +201,7 @@ class MediaRows:
 def _split_of(entry: Entry) -> str | None:
     """The split of a file: its listing's name, or else that of the first folder that it is in."""
     listing = Path(entry.listing).name
-    if listing and listing not in METADATA:
-        return split_name(listing)
+    if listing and listing not in METADATA and (split := coco_split(listing)):
+        return split
     parts = entry.name.split("/")
     return split_name(parts[0]) if len(parts) > 1 else None

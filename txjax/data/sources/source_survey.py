@@ -119,9 +119,13 @@ def is_path(name: str) -> bool:
 def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
     """What the values of a column are."""
     filled = [value for value in values if value not in (None, "", [])]
+    counts = collections.Counter[str]()
+    if column.kind == "objects":
+        filled = [[column.classes[label] for label in value["label"]] for value in filled]
+        counts.update(name for names in filled for name in names)
+    elif column.kind not in ("image", "audio"):
+        counts.update(map(str, filled))
     sizes = [len(value) if hasattr(value, "__len__") else float(value) for value in filled]
-    is_file = column.kind in ("image", "audio")
-    counts = collections.Counter[str]() if is_file else collections.Counter(map(str, filled))
     few = counts.most_common(5) if len(counts) <= 100 else []
     numbers = (min(sizes), statistics.median(sizes), max(sizes)) if sizes else ()
     shown = [f"{number:g}" for number in numbers] or ["", "", ""]

@@ -1,0 +1,99 @@
+"""Annotations of images as COCO's: a JSON file with images, their boxes, and the names of classes (Lin et al. 2014)."""
+
+import collections
+import dataclasses
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from txjax.data.sources.file_listings import Entry, path_inside
+from txjax.data.sources.file_source import split_name
+from txjax.types import UserError
+
+OBJECTS = "objects"  # the column of the boxes
+KEYS = ("images", "annotations", "categories")
+
+
+@dataclasses.dataclass(frozen=True)
+class CocoListing:
+    """One file of annotations.
+
+    Attributes:
+      entries: its images. `objects` of a row has `bbox` (top, left, bottom, right, as fractions of the image), `label`,
+        `area` in pixels and `is_crowd`, as the set `coco` of TFDS has them.
+      classes: the names of the classes, by their numbers.
+    """
+
+    entries: list[Entry]
+    classes: tuple[str, ...]
+
+
+def find_coco(folder: Path) -> list[Path]:
+    """The files in a folder, and in its folders, that are annotations like COCO's."""
+    paths = [path for pattern in ("*.json", "*/*.json") for path in sorted(folder.glob(pattern))]
+    return [path for path in paths if isinstance(_content(path), dict) and set(KEYS) <= _content(path).keys()]
+
+
+def read_coco(folder: Path, path: Path, medium: str) -> CocoListing:
+    """The images of a file of annotations.
+
+    An image is beside the file, in the folder, or in one of its folders.
+
+    Raises:
+      UserError: the file lacks something, or an image is missing or not inside of the folder.
+    """
+    content = _content(path)
+    try:
+        categories = sorted(content["categories"], key=lambda category: category["id"])
+        number_of = {category["id"]: number for number, category in enumerate(categories)}
+        by_image = collections.defaultdict(list)
+        for annotation in content["annotations"]:
+            by_image[annotation["image_id"]].append(annotation)
+        entries = []
+        for image in content["images"]:
+            name = find_image(folder, path, str(image["file_name"]))
+            width, height = image["width"], image["height"]
+            objects: dict[str, list[Any]] = {"bbox": [], "label": [], "area": [], "is_crowd": []}
+            for annotation in by_image[image["id"]]:
+                left, top, across, down = annotation["bbox"]
+                objects["bbox"].append([top / height, left / width, (top + down) / height, (left + across) / width])
+                objects["label"].append(number_of[annotation["category_id"]])
+                objects["area"].append(annotation.get("area", across * down))
+                objects["is_crowd"].append(bool(annotation.get("iscrowd", 0)))
+            entries.append(Entry(name, medium, {OBJECTS: objects}, path.relative_to(folder).as_posix()))
+        return CocoListing(entries, tuple(str(category["name"]) for category in categories))
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        expected = "images (file_name, id, width, height), annotations (image_id, category_id, bbox) and categories"
+        raise UserError("data.source", expected, f"{path}: {type(error).__name__}: {error}") from error
+
+
+def find_image(folder: Path, listing: Path, name: str) -> str:
+    """The path in the folder of an image. Raises UserError if there is none, or more than one, of this name."""
+    beside = [base for base in (listing.parent, folder) if (base / name).is_file()]
+    bases = beside[:1] or [path for path in sorted(folder.iterdir()) if path.is_dir() and (path / name).is_file()]
+    if len(bases) > 1:
+        raise UserError("data.source", f"one image {name} in {folder}", ", ".join(path.name for path in bases))
+    return path_inside(folder, bases[0] if bases else listing.parent, name, str(listing))
+
+
+def coco_split(name: str) -> str | None:
+    """The split that a part of a file's name says, such as `instances_train2017.json`."""
+    words = (re.sub(r"\d+$", "", word) for word in re.split(r"[._-]", name))
+    return next((split for word in words if (split := split_name(word))), None)
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: Path, changed: int) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+
+
+def _content(path: Path) -> Any:
+    """What a JSON file has; None if it is none."""
+    return _read(path, path.stat().st_mtime_ns)
