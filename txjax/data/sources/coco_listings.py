@@ -54,7 +54,8 @@ def read_coco(folder: Path, path: Path, medium: str) -> CocoListing:
         entries = []
         for image in content["images"]:
             name = find_image(folder, path, str(image["file_name"]))
-            width, height = image["width"], image["height"]
+            width = image["width"]
+            height = image["height"]
             objects: dict[str, list[Any]] = {"bbox": [], "label": [], "area": [], "is_crowd": []}
             for annotation in by_image[image["id"]]:
                 left, top, across, down = annotation["bbox"]
