@@ -17,12 +17,12 @@ class Cell(NamedTuple):
     Attributes:
       text: the value, cut.
       picture: the bytes of a PNG file; empty for none.
-      sound: the bytes of a recording; empty for none.
+      recording: the bytes of a recording; empty for none.
     """
 
     text: str
     picture: bytes = b""
-    sound: bytes = b""
+    recording: bytes = b""
 
 
 def data_page(path: str, survey: Survey) -> str:
@@ -60,7 +60,7 @@ def cell(value: Any, kind: str) -> Cell:
     text = f"{len(value):,} bytes"
     if kind == "image":
         return Cell(text, picture=thumbnail(value))
-    return Cell(text, sound=value if value[:4] == b"RIFF" and len(value) <= MOST_SOUND else b"")
+    return Cell(text, recording=value if value[:4] == b"RIFF" and len(value) <= MOST_SOUND else b"")
 
 
 def thumbnail(content: bytes) -> bytes:
