@@ -42,6 +42,7 @@ from txjax.optim import AdamW, Cosine, Group
 from txjax.sharding import Mesh
 
 VARIANTS = ("separate",)
+PLANS = (("unit", "", "v5e:8x8", ()),)
 RATIOS = {
     "coco": 0.20,
     "visual_genome": 0.07,

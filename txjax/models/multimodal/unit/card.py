@@ -110,7 +110,7 @@ CARD = Card(
             score="eight data sets in one run: counts 91.0% of digits, AP50 21.2",
             presets=(unit,),
             equal_to="[DetrModel, BertModel, step by step](tests/multimodal/test_unit.py)",
-            compiled="not compiled yet",
+            compiled="v5e:8x8",
         ),
     ),
 )
