@@ -7,10 +7,11 @@
     txjax sweep --config=configs/multimodal/unit.py --workdir=runs/unit_study --jobs=2
 
 Objects are detected on canvases of digits and of clothes; questions ask how many digits there are, and whether there is
-one of a kind; statements are about drawings (`nlvr`), or are compared with another one (`glue/mrpc`); sentences are
+a 0, a 1 or a 2; statements are about drawings (`nlvr`), or are compared with another one (`glue/mrpc`); sentences are
 grammatical or not (`glue/cola`), or what a bank's customer wants (`banking77`). Each batch is of one task, drawn at
-random. As in the paper the encoder of images starts from a DETR, which `:detector` trains on the digits, and the
-encoder of texts from a BERT, that of `configs/text/mlm_glue.py`.
+random. As in the paper's rows with COCO's initialisation the encoder of images and the decoder start from a UniT that detects
+objects, which `:detector` trains on the digits; the encoder of texts starts from a BERT, that of
+`configs/text/mlm_glue.py`. Of texts the decoder reads all tokens, in the paper the class token where there is no image.
 
     txjax train --config=configs/multimodal/unit.py:separate ...    a decoder for each task
     txjax train --config=configs/multimodal/unit.py:mrpc ...        one task alone
@@ -106,8 +107,8 @@ def get_config(variant: str = "shared") -> Experiment:
         positions=Learned(max_length=64),
         dropout=0.1,
     )
-    parts_of_runs = origins(variant, chosen)
-    encoders = tuple(name for name in ("vision", "text") if name in parts_of_runs)
+    uses = {"vision": variant not in TEXTS, "text": variant not in IMAGES}
+    trained = () if variant == "detector" else tuple(name for name, is_used in uses.items() if is_used)
     return Experiment(
         model=UniT(
             vision=MapEncoder(**ENCODER),
@@ -134,30 +135,37 @@ def get_config(variant: str = "shared") -> Experiment:
             weight_decay=1e-2,
             clip=0.1,
             schedule=Cosine(warmup_steps=100, final=0.0),
-            groups=tuple(Group(f"{name}/.*", lr=0.5) for name in encoders) + (Group(f"(?!({'|'.join(encoders)})/).*"),),
+            groups=slower(trained),
         ),
-        init_from=tuple(From(here=name, there=there) for name, (_, there) in parts_of_runs.items()) or None,
+        init_from=tuple(origin for _, origin in origins(variant, chosen)) or None,
         num_steps=num_steps,
         batch_size=16,
         log_every_steps=100,
     )
 
 
-def origins(variant: str, chosen: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """The parts that start from another run: the run, and the part's name in it.
+def slower(encoders: tuple[str, ...]) -> tuple[Group, ...]:
+    """Groups in which encoders have half the learning rate."""
+    return *(Group(f"{name}/.*", lr=0.5) for name in encoders), Group(f"(?!({'|'.join(encoders)})/).*")
+
+
+def origins(variant: str, chosen: tuple[str, ...]) -> list[tuple[str, From]]:
+    """The runs that a variant starts from, and what each gives: the detector all that it has, BERT the text encoder.
 
     Args:
       chosen: the variant's tasks.
     """
     if variant == "detector":
-        return {}
-    parts = ["decoder_shared"] if variant != "separate" else [f"decoder_{name}" for name in chosen]
-    started = {part: (DETECTOR, "decoder_shared") for part in parts}
-    if variant not in TEXTS:
-        started |= {part: (DETECTOR, part) for part in ("vision", "vision_features", "vision_positions")}
-    if "digits" in chosen:
-        started |= {part: (DETECTOR, part) for part in ("queries_digits", "digits")}
-    return started if variant in IMAGES else started | {"text": (BERT, "")}
+        return []
+    bert = [] if variant in IMAGES else [(BERT, From(here="text"))]
+    if variant in TEXTS:
+        return [(DETECTOR, From(here="decoder_shared")), *bert]
+    of_text = () if variant in IMAGES else ("text", "text_features", "text_positions", "text_tasks")
+    of_tasks = (part for name in chosen if name != "digits" for part in (name, f"queries_{name}"))
+    decoders = tuple(f"decoder_{name}" for name in chosen) if variant == "separate" else ()
+    whole = From(omit=("vision_tasks", *of_text, *of_tasks, *decoders))
+    copies = [From(here=decoder, there="decoder_shared") for decoder in decoders]
+    return [*((DETECTOR, origin) for origin in (whole, *copies)), *bert]
 
 
 def of_tasks(every_steps: int) -> dict[str, tuple[DecodedTask, Dataset, Evaluator]]:
@@ -202,7 +210,7 @@ def sweep() -> list[dict]:
     """Three seeds of one decoder, of a decoder each and of a model each, with equal updates a task."""
     points = [
         {"name": variant, "variant": variant}
-        | {f"init_from[{i}].run": run for i, (run, _) in enumerate(origins(variant, chosen).values())}
+        | {f"init_from[{i}].run": run for i, (run, _) in enumerate(origins(variant, chosen))}
         for variant in (*UPDATES, "shared", "separate")
         for chosen in [(variant,) if variant in UPDATES else tuple(UPDATES)]
     ]
