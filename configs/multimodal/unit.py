@@ -11,7 +11,7 @@ a 0, a 1 or a 2; statements are about drawings (`nlvr`), or are compared with an
 grammatical or not (`glue/cola`), or what a bank's customer wants (`banking77`). Each batch is of one task, drawn at
 random. As in the paper's rows with COCO's initialisation, the encoder of images and the decoder start from a UniT that
 detects objects, which `:detector` trains on the digits; the encoder of texts starts from a BERT, that of
-`configs/text/mlm_glue.py`. The decoder reads all tokens of a text, in the paper the class token where there is no image.
+`configs/text/mlm_glue.py`. The decoder reads all tokens of a text; in the paper, the class token if there is no image.
 
     txjax train --config=configs/multimodal/unit.py:separate ...    a decoder for each task
     txjax train --config=configs/multimodal/unit.py:mrpc ...        one task alone
