@@ -7,8 +7,8 @@
 the file. A tenth of the rows is held out for `eval/test` (docs/your_data.md). The first 256 bytes of a text are read.
 Without a source it classifies the questions of `banking77`, which must be prepared in TFDS_DATA_DIR.
 
-Cost: 3 minutes on one of two busy CPU cores for the questions of `banking77`.
-Score: eval/test/accuracy 0.65 of `banking77`
+Cost: 6 minutes on one of two busy CPU cores for the questions of `banking77`.
+Score: eval/test/accuracy 0.339 of `banking77`, which has 77 classes; the commonest has 0.013.
 """
 
 from txjax.checkpoint import Checkpoints
