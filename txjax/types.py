@@ -154,7 +154,7 @@ class RunError(RuntimeError):
 def require(module: str, package: str, field: str, extra: str = "vision") -> None:
     """Raises UserError, with the command that installs the extra, unless `module` is installed."""
     if importlib.util.find_spec(module) is None:
-        hint = f"pip install 'txjax[{extra}]'"
+        hint = f"run in the checkout of txjax: pip install '.[{extra}]'"
         raise UserError(field, f"the package {package} to be installed", hint=hint)
 
 

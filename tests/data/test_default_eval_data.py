@@ -87,7 +87,7 @@ def test_what_describes_examples_is_the_training_data_s_unless_it_is_set():
     prompts = follow_training_data(PromptedChoices(split="test"), windows)
     assert (prompts.length, prompts.tokenizer) == (256, Characters("ab"))
     tagged = follow_training_data(TokenLabels(split="test"), Sentences("a", text=("text",)))
-    assert tagged.features == ("tokens",)
+    assert tagged.text == ("tokens",)
 
 
 def test_a_flag_of_the_training_data_is_one_of_the_evaluations_too(config):

@@ -7,10 +7,10 @@ of each member, and the first member of each record; `names.json` with the names
 import dataclasses
 import hashlib
 import json
-import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tarfile import BLOCKSIZE, NUL, TarError, TarFile
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,7 @@ def read_members(path: str) -> Iterator[tuple[str, int, int, int]]:
       UserError: one is a link, or the archive is damaged.
     """
     try:
-        with tarfile.open(path, "r:") as archive:
+        with TarFile.open(path, "r:") as archive:
             for member in archive:
                 if member.isdir():
                     continue
@@ -187,9 +187,9 @@ def read_members(path: str) -> Iterator[tuple[str, int, int, int]]:
                     raise UserError("data.source", "a whole tar file", f"{path}: {member.name} is cut")
                 yield member.name, member.offset_data, member.size, zlib.crc32(content)
             end = archive.offset  # a member whose header is cut ends the loop as the end of the archive does
-        if read_span(path, end, end + tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        if read_span(path, end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
             raise UserError("data.source", "a whole tar file", f"{path}: no end after {end} bytes")
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (TarError, OSError, EOFError) as error:
         raise UserError("data.source", "a whole tar file", f"{path}: {error}") from error
 
 
