@@ -1,4 +1,4 @@
-"""A small MetaFormer of `fashion_mnist`, whose mixer is pooling (PoolFormer), or that of the variant.
+"""A small MetaFormer of `fashion_mnist`, whose mixer is pooling (PoolFormer), or what the variant names.
 
     txjax train --config=configs/vision/metaformer_fashion.py --workdir=runs/pooling
     txjax train --config=configs/vision/metaformer_fashion.py:identity --workdir=runs/identity

@@ -31,6 +31,13 @@ def test_each_kind_of_files_is_counted(kind, tmp_path, capsys):
     assert columns["text"]["kind"] == "text" and len(found["examples"]) == min(20, found["rows"])
 
 
+def test_rows_are_equal_where_only_their_places_differ(tmp_path, capsys):
+    """The path of a recording is its place; a column of a table that is called key is not."""
+    assert inspect(capsys, source_of(AudioFolder, tmp_path, rows(3) * 2).paths)["duplicates"] == 3
+    (tmp_path / "rows.csv").write_text("key,text\n1,a\n2,a\n2,a\n")
+    assert inspect(capsys, str(tmp_path / "rows.csv"))["duplicates"] == 1
+
+
 def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
     pytest.importorskip("datasketch")
     content = rows(40)

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(
             "--config",
             required=True,
-            help="FILE.py or FILE.py:variant; --config.a.b=value changes a field; with --help: every field",
+            help="FILE.py, FILE.py:variant or txjax:NAME; --config.a.b=value changes a field; with --help: every field",
         )
 
     def add_processes(self) -> None:

@@ -84,8 +84,8 @@ def _measure(records: Records, number: int, name: str, feature: Any, rate_featur
     """The samples, channels and rate of a record. Raises UnusableAudio for a file that cannot be read."""
     from txjax.data.tfds.audio_feature import stored_size  # imports TFDS
 
-    if not isinstance(records, tfds_records.Records):
-        return _measure_value(records[number][name], feature)
+    if not isinstance(records, tfds_records.Records):  # their recordings are files
+        return dataclasses.astuple(read_header(records[number][name]))
     example = records.stored(number)
     entries = example.features.feature
     if getattr(feature, "lazy_decode", False):
@@ -93,12 +93,3 @@ def _measure(records: Records, number: int, name: str, feature: Any, rate_featur
         return header.samples, header.channels, header.rate
     rate = 0 if rate_feature is None else int(entries[rate_feature].int64_list.value[0])
     return *stored_size(feature, name, example), rate
-
-
-def _measure_value(value: Any, feature: Any) -> tuple[int, int, int]:
-    """The samples, channels and rate of a recording that is no prepared set's."""
-    if getattr(feature, "lazy_decode", False):
-        header = read_header(value)
-        return header.samples, header.channels, header.rate
-    samples = np.asarray(value)
-    return len(samples), samples.shape[1] if samples.ndim > 1 else 1, 0

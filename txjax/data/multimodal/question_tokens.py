@@ -26,7 +26,7 @@ BATCH = 128  # records encoded at a time, which bounds the memory
 
 @dataclasses.dataclass(frozen=True)
 class QuestionTokens:
-    """The questions of a split: those of all records in the first round, then in the second one, and so on.
+    """The questions of a split: of all records in the first round, then of all in the second one, and so on.
 
     Attributes:
       tokens: of all questions, one after the other, on disk.

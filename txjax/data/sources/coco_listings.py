@@ -4,12 +4,10 @@ import collections
 import dataclasses
 import functools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from txjax.data.sources.file_listings import Entry, path_inside
-from txjax.data.sources.file_source import split_name
 from txjax.types import UserError
 
 OBJECTS = "objects"  # the column of the boxes
@@ -79,12 +77,6 @@ def find_image(folder: Path, listing: Path, name: str) -> str:
     if len(bases) > 1:
         raise UserError("data.source", f"one image {name} in {folder}", ", ".join(path.name for path in bases))
     return path_inside(folder, bases[0] if bases else listing.parent, name, str(listing))
-
-
-def coco_split(name: str) -> str | None:
-    """The split that a part of a file's name says, such as `instances_train2017.json`."""
-    words = (re.sub(r"\d+$", "", word) for word in re.split(r"[._-]", name))
-    return next((split for word in words if (split := split_name(word))), None)
 
 
 @functools.lru_cache(maxsize=8)

@@ -64,6 +64,10 @@ class FileSource(RecordSource):
         """The split of each file, where its path says one."""
         return [self.split_of(path) for path in rows.files]
 
+    def place_columns(self, rows: Rows) -> tuple[str, ...]:
+        """The columns that say where a row is, and not what it is."""
+        return ()
+
     def values_are_texts(self) -> bool:
         """Whether all values are texts, of which some stand for numbers."""
         return False
@@ -232,6 +236,12 @@ def mix(digests: UInt32[np.ndarray, "N"]) -> UInt64[np.ndarray, "N"]:
         x ^= x >> np.uint64(shift)
         x = (x * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
     return x ^ (x >> np.uint64(16))
+
+
+def split_in_name(text: str) -> str | None:
+    """The split that a part of a file's name says, such as `instances_train2017.json`."""
+    words = (word.rstrip("0123456789") for word in re.split(r"[._-]", text))
+    return next((split for word in words if (split := split_name(word))), None)
 
 
 def split_name(text: str) -> str | None:

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from txjax.data.loading import disk_cache
-from txjax.data.sources.coco_listings import OBJECTS, coco_split, find_coco, read_coco
+from txjax.data.sources.coco_listings import OBJECTS, find_coco, read_coco
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_listings import METADATA, Entry, find_listings, read_listing
 from txjax.data.sources.file_rows import Row, Rows
-from txjax.data.sources.file_source import FileSource, split_name
+from txjax.data.sources.file_source import FileSource, split_in_name, split_name
 from txjax.data.sources.file_states import FileState
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
@@ -27,8 +27,8 @@ class MediaFolder(FileSource):
     A record has the content of the file; its path in the folder; and `label`, the name of the folder that it is in, as
     a class. With a listing it has the columns of its row there in the place of `label`. Listings are `metadata.jsonl`
     or `metadata.csv`, in the folder or in one for each split, as `datasets` reads them, which list all files; or else
-    JSON lines and tables whose names begin with those of splits (`train.jsonl`, `test_manifest.json`), as NeMo's do,
-    which may list some. The column `file_name` has the path of the file, from the listing's folder, or else the first
+    JSON lines and tables with a split in their names (`train.jsonl`, `test_manifest.json`), as NeMo has them, which may
+    list some. The column `file_name` has the path of the file, from the listing's folder, or else the first
     one with such paths, by whose name the content is a feature then.
 
     Attributes:
@@ -36,7 +36,7 @@ class MediaFolder(FileSource):
     """
 
     medium: ClassVar[str]  # the name of the content, and its kind of column
-    path_feature: ClassVar[str]  # the name of the file's path, after that of the content
+    path_feature: ClassVar[str]  # the name of the file's path; {} is the name of the content
     suffixes: ClassVar[tuple[str, ...]]
 
     def find(self) -> list[FileState]:
@@ -100,6 +100,10 @@ class MediaFolder(FileSource):
     def values_are_texts(self) -> bool:
         return any(path.suffix == ".csv" for path in self.listings())
 
+    def place_columns(self, rows: Rows) -> tuple[str, ...]:
+        assert isinstance(rows, MediaRows)
+        return (rows.path_feature,)
+
     def splits_of(self, rows: Rows) -> list[str | None]:
         assert isinstance(rows, MediaRows)
         return [_split_of(entry) for entry in rows.entries]
@@ -147,6 +151,7 @@ class MediaRows:
     Attributes:
       entries: the files.
       feature: the name of their content.
+      path_feature: the name of their paths.
       classes: the names of the folders that files are in; None with listings.
       object_classes: the names of the classes of objects in images.
     """
@@ -164,7 +169,7 @@ class MediaRows:
         listed = any(entry.listing for entry in entries)
         self.classes = None if listed else tuple(sorted({entry.row["label"] for entry in entries}))
         self._states = [states[entry.name] for entry in entries]
-        self._path_feature = source.path_feature.format(self.feature)
+        self.path_feature = source.path_feature.format(self.feature)
         self.files = tuple(state.path for state in self._states)
         self.firsts = np.arange(len(entries) + 1, dtype=np.int64)
         self.digests = self._digests(source.label)
@@ -177,7 +182,7 @@ class MediaRows:
         if zlib.crc32(content) != self.digests[number]:
             raise CorruptData(f"{self.place(number)}: its bytes have changed since it was indexed")
         entry = self.entries[number]
-        return {self.feature: content, self._path_feature: entry.name} | entry.row
+        return {self.feature: content, self.path_feature: entry.name} | entry.row
 
     def place(self, number: int) -> str:
         return self.files[number]
@@ -199,9 +204,9 @@ class MediaRows:
 
 
 def _split_of(entry: Entry) -> str | None:
-    """The split of a file: its listing's name, or else that of the first folder that it is in."""
+    """The split of a file, by the name of its listing, or else by the first folder that it is in."""
     listing = Path(entry.listing).name
-    if listing and listing not in METADATA and (split := coco_split(listing)):
+    if listing and listing not in METADATA and (split := split_in_name(listing)):
         return split
     parts = entry.name.split("/")
     return split_name(parts[0]) if len(parts) > 1 else None

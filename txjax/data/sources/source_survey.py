@@ -86,10 +86,11 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
     rows: list[Row] = []
     split_of = {number: name for name, numbers in table.splits.items() for number in numbers.tolist()}
     firsts: dict[str, int] = {}
+    without = source.place_columns(table.rows)
     duplicates = []
     for number in table.usable.tolist():
         row = table.rows.row(number)
-        first = firsts.setdefault(repr({name: value for name, value in row.items() if not is_path(name)}), number)
+        first = firsts.setdefault(repr({name: value for name, value in row.items() if name not in without}), number)
         if first != number:
             duplicates.append((first, number))
         for name, column in columns.items():
@@ -109,11 +110,6 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         near_duplicates=None if near is None else count_alike([values[name] for name in texts], near),
         examples=rows,
     )
-
-
-def is_path(name: str) -> bool:
-    """Whether a column says where a row is, and not what it is."""
-    return name in ("file", "key") or name.endswith("/filename")
 
 
 def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:

@@ -32,6 +32,7 @@ LAYOUT = 1  # version of the index; others are not used
 COLUMNS = {"txt": "text", "text": "text", "cls": "label"} | {
     suffix[1:]: kind.medium for kind in (ImageFolder, AudioFolder) for suffix in kind.suffixes
 }
+KEY = "key"  # the column of the record's name
 JSON = "json"  # a member whose fields are columns
 
 
@@ -41,8 +42,8 @@ class WebDataset(FileSource):
 
     Members that follow each other and have the same name up to the first dot make a record. What the names end with
     says what they are: `jpg`, `png` and others `image`; `wav` and `flac` `audio`; `txt` `text`; `cls` `label`; the
-    fields of `json` are columns of their names. `key` is the name of the record. Nothing is unpacked. Members that are
-    links are refused, and so are those of other endings.
+    fields of `json` are columns of their names. `key` is the name of the record. Nothing is unpacked. Links and members
+    with other endings are refused.
     """
 
     def read_files(self, files: list[FileState]) -> Rows:
@@ -51,6 +52,9 @@ class WebDataset(FileSource):
     def stated_columns(self, rows: Rows) -> dict[str, Column]:
         assert isinstance(rows, TarRows)
         return {name: Column(name, name) for name in rows.media}
+
+    def place_columns(self, rows: Rows) -> tuple[str, ...]:
+        return (KEY,)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +101,7 @@ class TarRows:
         self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def row(self, number: int) -> Row:
-        row: Row = {"key": self._index.keys[number]}
+        row: Row = {KEY: self._index.keys[number]}
         for member in range(*self._index.firsts[number : number + 2].tolist()):
             content = self._content(number, member)
             ending = self._index.endings[member]
@@ -147,7 +151,7 @@ def open_tar_index(files: Sequence[FileState]) -> TarIndex:
             for file in files:
                 before = len(keys)
                 for name, *member in read_members(file.path):
-                    key, _, ending = _split_name(file.path, name)
+                    key, ending = _split_name(file.path, name)
                     if len(keys) == before or key != keys[-1]:
                         keys.append(key)
                         firsts.append(len(members))
@@ -193,15 +197,15 @@ def read_members(path: str) -> Iterator[tuple[str, int, int, int]]:
         raise UserError("data.source", "a whole tar file", f"{path}: {error}") from error
 
 
-def _split_name(path: str, name: str) -> tuple[str, str, str]:
-    """The name of a member up to the first dot of its last part, the dot, and what follows, in small letters.
+def _split_name(path: str, name: str) -> tuple[str, str]:
+    """The name of a member up to the first dot of its last part, and what follows the dot, in small letters.
 
     Raises:
       UserError: nothing says what the member is.
     """
     folder, slash, last = name.rpartition("/")
-    stem, dot, ending = last.partition(".")
+    stem, _, ending = last.partition(".")
     if ending.lower() not in (*COLUMNS, JSON):
         expected = f"members whose names end with one of {', '.join(sorted((*COLUMNS, JSON)))}"
         raise UserError("data.source", expected, f"{path}: {name}")
-    return f"{folder}{slash}{stem}", dot, ending.lower()
+    return f"{folder}{slash}{stem}", ending.lower()
