@@ -20,13 +20,14 @@ import pytest
 from filelock import FileLock
 
 import selection
-from helpers import program_cache, runs, shape_checks, tiers
+from helpers import device_copies, program_cache, runs, shape_checks, tiers
 
 # Workers of one test run share the cache: data sets are prepared once.
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.pop("COLUMNS", None)  # which xdist sets for its workers: tables are those of a pipe
 jax.config.update("jax_numpy_rank_promotion", "raise")
+device_copies.install()
 # Traces are many objects that live long: by default a fifth of the time went into looking for garbage among them.
 gc.set_threshold(50_000, 20, 50)
 

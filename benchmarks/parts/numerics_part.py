@@ -4,7 +4,7 @@ import functools
 import importlib.util
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -24,13 +24,26 @@ TITLE = (
 NEEDS = {"splash": "tpu", "cudnn": "gpu"}
 ALLOWED = 2.0  # times the error of the reference in bfloat16
 LEAST = 0.02  # errors below this always pass
+# Length, heads, heads of keys, and the size of a head.
+SHAPES = {"full heads": (2048, 16, 16, 64), "grouped heads": (2048, 16, 4, 128), "odd length": (197, 12, 12, 64)}
+TINY = {"grouped heads": (128, 4, 2, 32)}
 
 
 def run(book: Book, tiny: bool) -> None:
-    length = 128 if tiny else 2048
-    heads = {"grouped": (4, 2, 32)} if tiny else {"full": (16, 16, 64), "grouped": (16, 4, 128)}
-    segments = jnp.asarray(np.sort(np.random.default_rng(0).integers(1, 5, (2 if tiny else 4, length)), -1), jnp.int32)
-    masks = {
+    for kernel in ("reference", *KERNELS):
+        for how, (length, *sizes) in (TINY if tiny else SHAPES).items():
+            batch = 2 if tiny else 4
+            for name, mask in masks(batch, length, tiny).items():
+                compare = functools.partial(_compare, kernel, mask, length, batch, sizes, tiny)
+                book.case(f"{kernel}, {name}, {how}", compare)
+
+
+def masks(batch: int, length: int, tiny: bool) -> dict[str, Mask]:
+    """The masks by their names; the tiny run has one."""
+    segments = jnp.asarray(np.sort(np.random.default_rng(0).integers(1, 5, (batch, length)), -1), jnp.int32)
+    if tiny:
+        return {"causal window segments": Mask(True, length // 8, segments, segments)}
+    return {
         "none": Mask(),
         "causal": Mask(causal=True),
         "causal window": Mask(causal=True, window=length // 8),
@@ -38,16 +51,9 @@ def run(book: Book, tiny: bool) -> None:
         "segments": Mask.within(segments),
         "causal segments": Mask.within(segments, causal=True),
     }
-    if tiny:
-        masks = {"causal window segments": Mask(True, length // 8, segments, segments)}
-    for kernel in ("reference", *KERNELS):
-        for mask in masks:
-            for how, sizes in heads.items():
-                compare = functools.partial(_compare, kernel, masks[mask], length, segments.shape[0], sizes, tiny)
-                book.case(f"{kernel}, {mask}, {how} heads", compare)
 
 
-def _compare(kernel: str, mask: Mask, length: int, batch: int, sizes: tuple[int, int, int], tiny: bool) -> Record:
+def _compare(kernel: str, mask: Mask, length: int, batch: int, sizes: Sequence[int], tiny: bool) -> Record:
     heads, groups, channels = sizes
     shapes = [(batch, length, count, channels) for count in (heads, groups, groups, heads)]
     query, key, value, weights = (
@@ -110,7 +116,7 @@ def _seconds(program: Callable[..., Any], given: Any) -> float:
 
 
 def table(book: Book) -> tuple[list[str], list[list[Any]]]:
-    columns = ["kernel, mask, heads", "output", "queries", "keys", "values", "right", "ms, forward and backward"]
+    columns = ["kernel, mask, shape", "output", "queries", "keys", "values", "right", "ms, forward and backward"]
     rows = []
     for name, record in book.done.items():
         found = record.get("result")

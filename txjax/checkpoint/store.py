@@ -83,7 +83,7 @@ class Store(Steps):
             parts, elsewhere = origins.leave_out(parts, self.origins, self.folder.parent)
             record |= elsewhere
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
-        with jax.transfer_guard_host_to_device("allow"):  # Orbax synchronizes its processes by it
+        with jax.transfer_guard("allow"):  # Orbax copies arrays from devices, and synchronizes its processes by copies
             folder = self.path(step) / "arrays"
             response = self._write_arrays(step, lambda: orbax().save_checkpointables_async(folder, parts))
 

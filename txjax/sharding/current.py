@@ -112,6 +112,13 @@ def shard_map(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree)
     return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=here, check_vma=False)
 
 
+def sum_shards(x: jax.Array, spec: PartitionSpec) -> jax.Array:
+    """The sum over the devices of all mesh axes that a spec names. Inside `shard_map`."""
+    entries = [entry if isinstance(entry, tuple) else (entry,) for entry in spec if entry is not None]
+    names = tuple(name for entry in entries for name in entry)
+    return jax.lax.psum(x, names) if names else x
+
+
 def axis_index(axis: str) -> jax.Array:
     """The index of this device's shard of a logical axis, int32 []. Inside `shard_map`."""
     return jax.lax.axis_index(_mesh_axes(axis))

@@ -45,7 +45,7 @@ def decoder_transcriber(context: Context, search: Search, data: Any, language: L
     """
     model = context.model
     first_tokens = data.opening() if isinstance(data, Utterances) else (data.tokenizer.roles().beginning,)
-    opening = jnp.array(first_tokens, jnp.int32)
+    opening = np.array(first_tokens, np.int32)  # a constant of the program, which is on the host
 
     def transcribe(state: PyTree, batch: Batch) -> CTCTexts:
         variables, of_language = state

@@ -67,7 +67,7 @@ class GeneratedTexts(Evaluator):
         source = context.source
         form = prompts_for(data, f"config.evals.{context.name}.data")
         assert isinstance(form, Sources | SpokenPrompts)
-        opening = jnp.array(form.opening, jnp.int32)
+        opening = np.array(form.opening, np.int32)  # a constant of the program, which is on the host
         end = self.search.end or form.end
         search = self.search.for_run(f"config.evals.{context.name}.search", context.model, context.objective)
         search = dataclasses.replace(search, end=end)

@@ -38,20 +38,42 @@ def cudnn(
 ) -> Float[Array, "B L H K"]:
     """`nn.reference_attention` without a bias, in blocks whose scores stay in on-chip memory (Dao et al. 2022).
 
-    Segments become a mask [B 1 L S], the only form that the kernel supports. Odd lengths, which its backward pass
-    doesn't support, are padded by one position, in a segment of its own.
+    Segments become a mask [B 1 L S]. Odd lengths, which the kernel's backward pass doesn't support, are padded by one
+    position: in a segment of its own, or without segments behind the lengths that the kernel reads.
     """
-    length = query.shape[1]
-    query, key, value, mask = filled(query, key, value, mask, 2, 2)
-    out = per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)
-    return checkpoint_name(out[:, :length], "attended")
+    lengths = query.shape[1], key.shape[1]
+    query, key, value, padded = filled(query, key, value, mask, 2, 2)
+    call = functools.partial(_call, mask.causal, mask.window)
+    if mask.segments is None and padded.segments is not None:
+        out = per_device(functools.partial(call, lengths=lengths), query, key, value, mask)
+    else:
+        out = per_device(call, query, key, value, padded)
+    return checkpoint_name(out[:, : lengths[0]], "attended")
 
 
 def _call(
-    causal: bool, window: int | None, query: Any, key: Any, value: Any, queries: Any, keys: Any, _: Any = None
+    causal: bool,
+    window: int | None,
+    query: Any,
+    key: Any,
+    value: Any,
+    queries: Any,
+    keys: Any,
+    _: Any = None,
+    lengths: tuple[int, int] | None = None,
 ) -> jax.Array:
+    """Of one device. `lengths`: of queries and keys without padding; None if nothing is padding."""
     allowed = Mask(query_segments=queries, key_segments=keys).dense(query.shape[1], key.shape[1])
     near = None if window is None else (window - 1, 0)
+    of_queries, of_keys = (None, None) if lengths is None else (jnp.full(len(query), n, jnp.int32) for n in lengths)
     return jax.nn.dot_product_attention(
-        query, key, value, mask=allowed, is_causal=causal, local_window_size=near, implementation="cudnn"
+        query,
+        key,
+        value,
+        mask=allowed,
+        is_causal=causal,
+        query_seq_lengths=of_queries,
+        key_value_seq_lengths=of_keys,
+        local_window_size=near,
+        implementation="cudnn",
     )

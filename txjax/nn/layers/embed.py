@@ -6,6 +6,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.layers.linear import parameter, scale
+from txjax.nn.parameters.table_rows import table_rows
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import config_field
@@ -37,7 +38,8 @@ class Embed(nn.Module):
     def __call__(self, ids: Int[Array, "*batch"], dtype: DTypeLike = jnp.float32) -> Float[Array, "*batch D"]:
         """The rows of these ids."""
         # The width is all-gathered first: XLA has no efficient way from rows sharded along it to a sharded batch.
-        return scale(constrain(self.embedding.astype(dtype), self.axis, "width")[ids], self.factor())
+        table = constrain(self.embedding.astype(dtype), self.axis, "width")
+        return scale(table_rows(table, ids, self.axis), self.factor())
 
     @nn.nowrap
     def deviation(self) -> float:

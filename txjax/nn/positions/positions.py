@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from txjax.nn.layers.embed import Embed
 from txjax.nn.layers.linear import align, parameter
+from txjax.nn.parameters.table_rows import table_rows
 from txjax.nn.positions.rotary_scaling import Frequencies, RotaryScaling
 from txjax.types import UserError, config_field
 
@@ -271,4 +272,4 @@ class T5Relative(Positions):
         table = parameter(self, "table", nn.initializers.normal(0.02), size, axes, 1)
         direction = self.direction or ("past" if causal else "both")
         bucket = t5_bucket(distances(queries, keys), self.buckets, self.max_distance, direction)
-        return jnp.moveaxis(table[bucket], -1, 1)
+        return jnp.moveaxis(table_rows(table, bucket, "buckets"), -1, 1)

@@ -51,14 +51,15 @@ def unit(**fields: Any) -> UniT:
     """
     of_images = detr()
     names = ("backbone", "map_positions", "width", "depth", "heads", "mixer", "mlp", "dropout")
-    vision = MapEncoder(**{name: getattr(of_images, name) for name in names})
+    dtype = fields.get("dtype", "float32")
+    vision = MapEncoder(dtype=dtype, **{name: getattr(of_images, name) for name in names})
     parts: dict[str, Any] = dict(
         mixer=PositionedAttention(dropout=0.1),
         cross=PositionedCrossAttention(dropout=0.1),
         mlp=MLP(hidden=2048, activation="relu", dropout=0.1),
     )
     style: dict[str, Any] = dict(width=768, depth=6, heads=8, dropout=0.1, tasks=TASKS)
-    return UniT(**dict(vision=vision, text=bert(head=None, dropout=0.1)) | style | parts | fields)
+    return UniT(**dict(vision=vision, text=bert(head=None, dropout=0.1, dtype=dtype)) | style | parts | fields)
 
 
 def separate_decoders(tasks: Mapping[str, DecodedTask]) -> dict[str, DecodedTask]:

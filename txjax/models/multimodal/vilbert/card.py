@@ -37,7 +37,7 @@ def vilbert(connections: str = "6", **fields: Any) -> ViLBERT:
     depth = int(connections)
     head = MaskedPairs(MaskedTokens(next_sentence=NextSentence(ProductPooler(1024))), RegionOutputs(1601))
     style: dict[str, Any] = dict(
-        text=bert("base", depth=TEXT_LAYERS - depth, head=None),
+        text=bert("base", depth=TEXT_LAYERS - depth, head=None, dtype=fields.get("dtype", "float32")),
         regions=GivenRegions(),
         width=1024,
         depth=depth,

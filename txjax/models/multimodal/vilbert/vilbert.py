@@ -98,7 +98,7 @@ class ViLBERT(Transformer, kw_only=True):
             for x, numbers in ((tokens, segments), (features, region_set.segments))
         )
         with quantized(self.quantize) if self.quantize else contextlib.nullcontext():
-            streams = encoded.features, embedded
+            streams = encoded.features.astype(self.dtype), embedded
             text, of_image = self.built_stack()(streams, StreamContexts.of(is_text, is_image, train))
         if self.text.block.final_norm:
             text = self.text.norm.clone(parent=self, name="norm_text").normalise(text, train)
