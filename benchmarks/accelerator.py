@@ -2,10 +2,11 @@
 
     python benchmarks/accelerator.py [--parts=numerics,train,...] [--out=FOLDER] [--minutes=6] [--retry] [--tiny]
 
-Each part runs in a process of its own and starts no case after `--minutes`; no case takes more than two. Results are
-appended, case by case, to `FOLDER/PART.jsonl`: the same command again runs what is missing, a case that fails is
-recorded in one line and the others continue (`--retry` runs those again). A case that ends its process, or takes
-too long, counts as failed. With `--parts=` nothing runs, and all tables are printed.
+The first steps of all models are compiled beforehand, at once, and kept. Each part runs in a process of its own and
+starts no case after `--minutes`; no case takes more than two. Results are appended, case by case, to
+`FOLDER/PART.jsonl`: the same command again runs what is missing, a case that fails is recorded in one line and the
+others continue (`--retry` runs those again). A case that ends its process, or takes too long, counts as failed. With
+`--parts=` nothing runs, and all tables are printed.
 
 `--tiny` runs the same code at tiny sizes, on a CPU too. Exit code: 0, or 1 if a case failed, except for out of memory.
 """
@@ -75,6 +76,24 @@ def drive(parts: list[str], folder: Path, device: str, flags: list[str], environ
         words = [word for word in words if word != "--retry"]  # it was just retried
 
 
+def compile_programs(folder: Path, environment: dict[str, str], minutes: float) -> None:
+    """Compiles the first steps of all models, each model in a process of its own: most of the work is the CPUs'."""
+    words = [sys.executable, __file__, f"--out={folder}"]
+    shared = environment | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    deadline = time.monotonic() + 60 * minutes
+    workers = [
+        subprocess.Popen(
+            [*words, f"--compile={name}"], env=shared, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for name in part_of("train").SEARCH
+    ]
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+
+
 def report(parts: list[str], folder: Path, device: str) -> int:
     """Prints the tables. Returns how many cases failed."""
     failures = 0
@@ -99,11 +118,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=6.0, help="after which a part starts no case")
     parser.add_argument("--retry", action="store_true", help="run cases again that failed")
     parser.add_argument("--tiny", action="store_true")
-    for hidden, kind in (("--worker", str), ("--device", str), ("--until", float)):
+    for hidden, kind in (("--worker", str), ("--device", str), ("--until", float), ("--compile", str)):
         parser.add_argument(hidden, type=kind, help=argparse.SUPPRESS)
     flags = parser.parse_args(argv)
     if flags.worker:
         work(flags.worker.split(","), flags.out, flags.device, flags.until, flags.retry, flags.tiny)
+        return 0
+    if flags.compile:
+        part_of("train").compile_first(flags.compile, flags.tiny)
         return 0
     parts = [part for part in flags.parts.split(",") if part]
     if unknown := set(parts) - set(PARTS):
@@ -114,7 +136,10 @@ def main(argv: list[str] | None = None) -> int:
         environment = dict(os.environ)
         if flags.tiny:  # compiles for far longer than it runs
             environment.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+        environment.setdefault("JAX_COMPILATION_CACHE_DIR", str((folder / "programs").absolute()))
         here = device(environment, flags.tiny)
+        if "train" in parts and not flags.tiny and not Book(folder, "train", here).done:
+            compile_programs(folder, environment, flags.minutes)
         # Tiny models leave each other room, and a process takes seconds to start; PyTorch has one of its own anyway.
         ours = [part for part in parts if part != "torch"]
         groups = [[part] for part in parts] if not flags.tiny else [ours, ["torch"] * ("torch" in parts)]

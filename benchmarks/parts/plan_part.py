@@ -1,19 +1,19 @@
-"""What `txjax plan` predicts for a step on this chip, beside the step that `train` measured."""
+"""The estimate of `txjax plan --topology` for each measured step, beside its measurement, by what takes the time."""
 
 from typing import Any
 
-from results import Book, Record
+from results import Book, Record, Unavailable
 
-from parts.device import chip_name
-from parts.steps import load, share, size
+from parts.device import device
+from parts.steps import load, measure_kernels
 from parts.train_part import SEARCH, best, step, words
-from txjax.plan.layouts import plan_of
-from txjax.plan.target import fake
+from txjax import backend
 
 TITLE = (
-    "A step as `txjax plan --devices=1` predicts it (a lower bound of its time; memory by the compiler for CPUs, which "
-    "has no flash attention), beside the measured one"
+    "Milliseconds of a step, estimated / measured: the estimate is the sum of the rooflines of the program that was "
+    "compiled here (docs/plan.md), the parts are sums over kernels in a trace of two more steps"
 )
+PARTS = ("products", "attention", "other kernels")
 
 
 def run(book: Book, tiny: bool) -> None:
@@ -21,33 +21,27 @@ def run(book: Book, tiny: bool) -> None:
     for name in ("gpt2-124M",) if tiny else SEARCH:
         if "step_ms" not in best(training, name):
             step(training, name, {}, tiny)
-        found = best(training, name)
-        if "step_ms" in found:
-            book.case(f"{name} {words(found['flags'])}", lambda name=name, found=found: _beside(name, found, tiny))
+        fastest = best(training, name)
+        if "step_ms" in fastest:
+            book.case(
+                f"{name} {words(fastest['flags'])}", lambda name=name, fastest=fastest: _beside(name, fastest, tiny)
+            )
 
 
-def _beside(name: str, measured: Record, tiny: bool) -> Record:
-    plan = plan_of(load(name, measured["flags"], tiny), fake(1, chip_name()))
-    return {
-        "chip": chip_name(),
-        "predicted_ms": 1e3 * plan.step_seconds,
-        "predicted_mfu": plan.mfu,
-        "predicted_bytes": plan.total_bytes,
-        "measured_ms": measured["step_ms"],
-        "measured_mfu": measured["mfu"],
-        "program_bytes": measured["program_bytes"],
-        "peak_bytes": measured["peak_bytes"],
-    }
+def _beside(name: str, fastest: Record, tiny: bool) -> Record:
+    if backend.platform() != "gpu":
+        raise Unavailable(f"kernels are estimated for GPUs, and this is {device()}")
+    return {"step_ms": fastest["step_ms"], **measure_kernels(load(name, fastest["flags"], tiny))}
 
 
 def table(book: Book) -> tuple[list[str], list[list[Any]]]:
-    columns = ["model and flags", "chip", "predicted ms", "measured ms", "ratio", "predicted MFU", "measured MFU"]
-    columns += ["predicted memory", "measured program's", "measured peak"]
+    columns = ["model and flags", "step", "estimated / measured", *PARTS, "between kernels, measured"]
     rows = []
     for name, record in book.done.items():
-        if found := record.get("result"):
-            predicted, measured = found["predicted_ms"], found["measured_ms"]
-            row = [name, found["chip"], f"{predicted:.3g}", f"{measured:.3g}", f"{measured / predicted:.2f}"]
-            row += [share(found["predicted_mfu"]), share(found["measured_mfu"])]
-            rows.append(row + [size(found[key]) for key in ("predicted_bytes", "program_bytes", "peak_bytes")])
+        if result := record.get("result"):
+            estimated, measured = result["estimated"], result["measured"]
+            total, step_ms = sum(estimated.values()), result["step_ms"]
+            parts = [f"{estimated.get(part, 0):.1f} / {measured.get(part, 0):.1f}" for part in PARTS]
+            idle = f"{step_ms - sum(measured.values()):.1f}"
+            rows.append([name, f"{total:.1f} / {step_ms:.1f}", f"{total / step_ms:.2f}", *parts, idle])
     return columns, rows

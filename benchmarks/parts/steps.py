@@ -1,20 +1,24 @@
 """A whole training step of a variant of `full_size.py`, timed."""
 
+import contextlib
 import math
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 from models import made_up
 
+from parts.kernel_times import estimated_ms, measured_ms
 from txjax import config, sharding
 from txjax.chips import peak
 from txjax.experiment import Experiment
 from txjax.train.state.counting import flops_per_step, tokens_per_batch
-from txjax.train.state.state import build_layout
+from txjax.train.state.state import Layout, build_layout
 from txjax.train.step import jit_step
+from txjax.types import Batch
 
 CONFIG = str(Path(__file__).parents[1] / "full_size.py")
 
@@ -25,16 +29,38 @@ def load(variant: str, flags: dict[str, Any], tiny: bool) -> Experiment:
     return config.load(source, [f"--config.{field}={value}" for field, value in flags.items()])
 
 
+@contextlib.contextmanager
+def compiled_step(run: Experiment) -> Iterator[tuple[Layout, Any, Batch]]:
+    """The layout, the compiled step and a batch of made-up data, inside the run's mesh."""
+    with sharding.use_mesh(run.mesh) as built:
+        layout = build_layout(run, built)
+        batch = jax.device_put(made_up(run), layout.batch)
+        yield layout, jit_step(run, layout).lower(layout.abstract, batch).compile(), batch
+
+
+def measure_kernels(run: Experiment, steps: int = 2) -> dict[str, Any]:
+    """Milliseconds of a step's kernels by what takes them: `estimated`, and `measured` in a trace."""
+    with compiled_step(run) as (layout, program, batch):
+        state = layout.create(0)
+
+        def some_steps() -> None:
+            nonlocal state
+            for _ in range(steps):
+                state, metrics = program(state, batch)
+            jax.block_until_ready(metrics)
+
+        some_steps()
+        return {"estimated": estimated_ms(program), "measured": measured_ms(some_steps, steps)}
+
+
 def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
     """Medians over rounds of a few steps each, dispatched without waiting; FLOPs; memory."""
     device = jax.devices()[0]
     before = _peak(device)
-    with sharding.use_mesh(run.mesh) as built:
-        layout = build_layout(run, built)
-        state, batch = layout.create(0), jax.device_put(made_up(run), layout.batch)
-        began = time.perf_counter()
-        program = jit_step(run, layout).lower(state, batch).compile()
+    began = time.perf_counter()
+    with compiled_step(run) as (layout, program, batch):
         compiled = time.perf_counter() - began
+        state = layout.create(0)
         for _ in range(2):
             state, metrics = program(state, batch)
         jax.block_until_ready(metrics)
