@@ -1,3 +1,32 @@
-"""txjax: Transformers of every family in JAX and Flax, with one trainer."""
+"""txjax: Transformers of every family in JAX and Flax, with one trainer.
+
+run = txjax.fit("txjax:text/gpt_tiny", "runs/first")
+print(run.evaluate(), run.generate("def ", length=100))
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from txjax.python.python_configs import load_config as load_config
+    from txjax.python.python_runs import Run as Run
+    from txjax.python.python_runs import fit as fit
+    from txjax.python.python_runs import open_run as open
 
 __version__ = "0.1.0"
+__all__ = ["Run", "fit", "load_config", "open"]
+
+# Where each name is, so that `import txjax` imports nothing else.
+_MODULES = {
+    "Run": ("txjax.python.python_runs", "Run"),
+    "fit": ("txjax.python.python_runs", "fit"),
+    "load_config": ("txjax.python.python_configs", "load_config"),
+    "open": ("txjax.python.python_runs", "open_run"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _MODULES[name]
+    return getattr(importlib.import_module(module), attribute)

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from txjax.scoped import Scoped
+
 EXIT_CODE = 75  # EX_TEMPFAIL: start me again
 log = logging.getLogger("txjax")
 
@@ -34,6 +36,14 @@ def exit_now(number: int, frame: FrameType | None) -> None:
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(EXIT_CODE)
+
+
+_inside = Scoped("inside_other_program", False)
+
+
+def inside_other_program() -> contextlib.AbstractContextManager[bool]:
+    """Inside, the process is not a run's alone, such as a notebook's: where a run would end it, it is interrupted."""
+    return _inside.within(True)
 
 
 @contextlib.contextmanager
@@ -79,6 +89,8 @@ class Preemption:
         self._before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if _inside.get() and (self.asked or self.starting):
+            raise KeyboardInterrupt
         if self.asked:
             os._exit(128 + number)
         self.asked = True

@@ -1,0 +1,152 @@
+"""Runs from Python are those of the commands: equal bits, the stop of a notebook, scores, texts and predictions."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import txjax
+from txjax.__main__ import main
+from txjax.types import UserError
+
+from helpers import runs
+
+pytestmark = pytest.mark.claim("Tests", "runs, scores and texts from Python are those of the commands, to the last bit")
+WORDS = {"good": ("fine", "lovely", "brilliant"), "bad": ("awful", "dull", "boring")}
+SMALL = {
+    "model.width": 16,
+    "model.depth": 1,
+    "model.heads": 2,
+    "num_steps": 60,
+    "batch_size": 16,
+    "log_every_steps": 20,
+    "checkpoint.every_steps": 60,
+    "evals.test.every_steps": 60,
+    "optimizer.schedule.warmup_steps": 5,
+    "optimizer.peak_lr": 0.01,
+}
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("configs") / "small.py"
+    path.write_text(runs.CONFIG)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def run(config: str, tmp_path_factory: pytest.TempPathFactory) -> txjax.Run:
+    """Trained in two calls."""
+    workdir = tmp_path_factory.mktemp("runs") / "python"
+    half = txjax.fit(config, workdir, until=15)
+    assert not half.finished and half.metrics[-1]["step"] == 15
+    return half.resume()
+
+
+def rows(workdir: Path) -> list[dict[str, Any]]:
+    lines = map(json.loads, (workdir / "metrics.jsonl").read_text().splitlines())
+    return [{k: v for k, v in row.items() if not k.startswith(("time", "perf/", "goodput"))} for row in lines]
+
+
+def test_a_run_from_python_is_the_commands_run(run: txjax.Run, config: str, tmp_path: Path, capsys: Any) -> None:
+    other = tmp_path / "command"
+    assert main(["train", f"--config={config}", f"--workdir={other}"]) == 0
+    assert run.finished and rows(run.workdir) == rows(other)
+    ours, theirs = run.params, txjax.open(other).params
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+    capsys.readouterr()
+    assert main(["diff", str(run.workdir), str(other)]) == 0
+    assert "config" not in capsys.readouterr().out
+
+
+def test_scores_and_texts_are_the_commands(run: txjax.Run, capsys: Any) -> None:
+    capsys.readouterr()
+    assert main(["evaluate", f"--workdir={run.workdir}", "--json"]) == 0
+    command = json.loads(capsys.readouterr().out)
+    scores = run.evaluate()
+    assert scores == {name: command[name] for name in scores} and "eval/valid/loss" in scores
+    assert main(["generate", f"--workdir={run.workdir}", "--prompt=ab", "--length=8", "--samples=2", "--json"]) == 0
+    texts = json.loads(capsys.readouterr().out)["texts"]
+    assert run.generate("ab", length=8, samples=2) == texts and len(run.generate("a", "b", length=4)) == 2
+
+
+def test_the_best_step_and_the_page(run: txjax.Run, capsys: Any) -> None:
+    best = txjax.open(run.workdir, step="best")
+    losses = {row["step"]: row["eval/valid/loss"] for row in run.metrics if "eval/valid/loss" in row}
+    assert best.evaluate()["eval/valid/loss"] == pytest.approx(min(losses.values()), rel=1e-6)
+    assert "<table>" in run._repr_html_() and run.report().read_text().startswith("<!doctype html>")
+
+
+def test_a_folder_without_a_run_and_a_field_that_is_none(tmp_path: Path, config: str) -> None:
+    with pytest.raises(UserError, match="expected the folder of a run"):
+        txjax.open(tmp_path / "none")
+    with pytest.raises(UserError, match="did you mean width"):
+        txjax.load_config(config, {"model.widht": 3})
+
+
+def reviews(count: int) -> pd.DataFrame:
+    table = [(f"a {WORDS[stars][i % 3]} film, number {i}", stars) for i in range(count) for stars in WORDS]
+    return pd.DataFrame(table, columns=["review", "stars"])
+
+
+def test_a_table_is_trained_on_and_classified(tmp_path: Path) -> None:
+    fields = {"data.source": reviews(100), "data.text": "review", "data.label": "stars", **SMALL}
+    run = txjax.fit(txjax.load_config("txjax:text/classifier", fields), tmp_path / "reviews")
+    assert run.evaluate()["eval/test/accuracy"] > 0.9
+    unseen = reviews(130)[200:].sample(frac=1, random_state=0)
+    predictions = run.predict(unseen[["review"]])
+    assert [prediction.label for prediction in predictions] == list(unseen["stars"])
+    assert set(predictions[0].probabilities) == {"bad", "good"}
+    assert sum(predictions[0].probabilities.values()) == pytest.approx(1)
+    assert run.predict([{"review": "a dull film"}])[0].label == "bad" and run.predict([]) == []
+
+
+NOTEBOOK = """
+    import os, signal, sys, threading, time
+    from pathlib import Path
+    import txjax
+
+    config, workdir = sys.argv[1], Path(sys.argv[2])
+
+    def stop_when(ready):
+        def wait():
+            while not ready():
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=wait, daemon=True).start()
+
+    stop_when((workdir / "logs").exists)
+    try:
+        txjax.fit(config, workdir)
+    except KeyboardInterrupt:
+        print("interrupted before the first step")
+
+    metrics = workdir / "metrics.jsonl"
+    stop_when(lambda: metrics.exists() and '"step": 5,' in metrics.read_text())
+    run = txjax.fit(config, workdir)
+    assert 5 <= run.metrics[-1]["step"] < 40 and not run.finished
+    print("finished", txjax.fit(config, workdir).finished)
+"""
+
+
+def test_the_stop_button_saves_and_the_same_cell_resumes(config: str, run: txjax.Run, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(NOTEBOOK), config, str(tmp_path / "stopped")]
+    ended = subprocess.run(words, env=runs.environment(), capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    lines = [line for line in ended.stdout.splitlines() if not line.startswith(("step", "eval"))]
+    assert lines == ["interrupted before the first step", "finished True"]
+    assert rows(tmp_path / "stopped") == rows(run.workdir)
+
+
+def test_the_import_takes_nothing_with_it() -> None:
+    code = "import sys, txjax; txjax.__all__; print('jax' in sys.modules, 'numpy' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], env=runs.environment(), capture_output=True, text=True)
+    assert ended.stdout == "False False\n"
+    assert {name: getattr(txjax, name) for name in txjax.__all__}

@@ -1,0 +1,173 @@
+"""Runs from Python: train one, open one, and what a run offers."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import html
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from txjax.types import PyTree, UserError
+
+if TYPE_CHECKING:
+    from txjax.cli.load_run import OpenRun
+    from txjax.experiment import Experiment
+    from txjax.python.row_classes import Prediction
+
+
+def fit(
+    experiment: Experiment | str, workdir: str | Path, *, until: int | None = None, allow_config_change: bool = False
+) -> Run:
+    """Trains an experiment in a workdir, as `txjax train` does: the same call again resumes where it stopped.
+
+    Ctrl-C, or the stop button of a notebook, ends the step and saves; `Run.finished` is False then.
+
+    Args:
+      experiment: an experiment, or the name of a config such as "txjax:text/gpt_tiny".
+      workdir: the run's folder.
+      until: the step to stop at and save, short of `num_steps`.
+      allow_config_change: resume with a config that differs from the workdir's.
+
+    Raises:
+      UserError: whatever can be known to be wrong before the first step; another process trains in the workdir.
+      RunError: the run failed.
+    """
+    from txjax.python.python_configs import load_config
+    from txjax.train.run.preemption import inside_other_program
+    from txjax.train.trainer import train
+
+    loaded = load_config(experiment) if isinstance(experiment, str) else experiment
+    with inside_other_program():
+        train(loaded, workdir, allow_config_change, until)
+    return Run(Path(workdir))
+
+
+def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[str] = ()) -> Run:
+    """The run in a workdir.
+
+    Args:
+      step: whose weights the run has: a number, "last" or "best".
+      trust: modules of one's own that its config names, which are imported.
+
+    Raises:
+      UserError: there is no run.
+    """
+    run = Run(Path(workdir), str(step), tuple(trust))
+    run.experiment  # noqa: B018  reads config.json
+    return run
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run in its workdir. Every property is read anew, so that it shows a run that still trains, too.
+
+    Attributes:
+      workdir: its folder.
+      step: whose weights it has: a number, "last" or "best".
+      trust: modules that its config names, which are imported.
+    """
+
+    workdir: Path
+    step: str = "last"
+    trust: tuple[str, ...] = ()
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment of `config.json`."""
+        from txjax.cli.load_run import read
+
+        return read(self._flags())
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of `metrics.jsonl`: step, time, losses and scores by their names. `pandas.DataFrame` takes them."""
+        from txjax.log import read_metrics
+
+        return [dict(row) for row in read_metrics(self.workdir)]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last step is done."""
+        rows = self.metrics
+        return bool(rows) and rows[-1]["step"] == self.experiment.num_steps
+
+    @property
+    def params(self) -> PyTree:
+        """The parameters at `step`, as NumPy arrays in nested dicts."""
+        import jax
+
+        with self._opened() as opened:
+            return jax.device_get(opened.variables["params"])
+
+    def resume(self, *, until: int | None = None) -> Run:
+        """Trains on to the last step, or to `until`."""
+        return fit(self.experiment, self.workdir, until=until)
+
+    def evaluate(self) -> dict[str, float]:
+        """The scores of its evaluations at `step`, by the names of `metrics`: `txjax evaluate`."""
+        from txjax.cli.scoring import score_runs
+
+        experiment = self.experiment
+        if not experiment.evals:
+            raise UserError("config.evals", "at least one evaluation", experiment.evals)
+        (scored,) = score_runs(self._flags(), experiment, experiment.evals)
+        return {f"eval/{name}/{k}": float(v) for name, scores in scored.scores.items() for k, v in scores.items()}
+
+    def generate(self, *prompts: str, **options: Any) -> list[str]:
+        """Texts after prompts: the flags of `txjax generate` as keywords, such as `length=100, temperature=0.8`.
+
+        Returns:
+          For each prompt in turn `samples` texts, without the prompt.
+        """
+        from txjax.cli.writing import task_of, write_texts
+        from txjax.commands.generate import flags_of
+
+        words = [f"--{name}={value}" for name, value in options.items()]
+        flags = flags_of([f"--workdir={self.workdir}", f"--step={self.step}", *words])
+        experiment = self.experiment
+        task = task_of(flags, experiment, prompts)
+        with self._opened() as opened:
+            return [text for written in write_texts(task, flags, experiment, opened) for text in written.texts]
+
+    def predict(self, rows: Any) -> list[Prediction]:
+        """The class of each row, with all probabilities: of a classifier of texts or images.
+
+        Args:
+          rows: a pandas table or dicts with the columns of the training data; the label's is not needed.
+        """
+        from txjax.python.row_classes import predict
+
+        with self._opened() as opened:
+            return predict(opened, rows)
+
+    def report(self) -> Path:
+        """Writes the page with the run's curves and scores. Returns its path: `txjax report`."""
+        from txjax.commands import report
+
+        report.run([str(self.workdir)])
+        return self.workdir / "report" / "index.html"
+
+    @contextmanager
+    def _opened(self) -> Iterator[OpenRun]:
+        from txjax.cli.load_run import open_run
+        from txjax.train.check import check_without_data
+
+        with open_run(self._flags(), self.experiment, check_without_data) as opened:
+            yield opened
+
+    def _flags(self) -> argparse.Namespace:
+        return argparse.Namespace(workdir=self.workdir, step=self.step, trust=list(self.trust), adapters=[], json=False)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the newest value of each metric."""
+        newest: dict[str, Any] = {}
+        for row in self.metrics:
+            newest |= row
+        shown = {name: value for name, value in newest.items() if name.startswith(("step", "train/", "eval/", "loss"))}
+        cells = "".join(
+            f"<tr><td>{html.escape(k)}</td><td>{html.escape(f'{v:.6g}')}</td></tr>" for k, v in shown.items()
+        )
+        return f"<p>{html.escape(str(self.workdir))}</p><table>{cells}</table>"
