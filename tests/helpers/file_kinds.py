@@ -17,9 +17,14 @@ from PIL import Image
 from txjax.data import (
     ArrowFiles,
     AudioFolder,
+    Dataset,
     FileSource,
     ImageFolder,
+    Images,
     JSONLines,
+    LabelledAudio,
+    LabelledText,
+    NextTokenWindows,
     ParquetFiles,
     PythonRows,
     Tables,
@@ -27,6 +32,7 @@ from txjax.data import (
     WebDataset,
 )
 from txjax.data.sources.media_folders import MediaFolder
+from txjax.data.sources.record_source import RecordSource
 
 from helpers import audio_set
 
@@ -79,7 +85,7 @@ def write_images(path: Path, content: list[Row]) -> None:
 
 def write_recordings(path: Path, content: list[Row]) -> None:
     numbers = [int(row["text"].split()[1]) for row in content]
-    files = {f"{n}.wav": audio_set.file(audio_set.noise(40, number)) for n, number in enumerate(numbers)}
+    files = {f"{n}.wav": audio_set.file(audio_set.noise(240, number)) for n, number in enumerate(numbers)}
     audio_set.write_folder(path, files, {"metadata": [{"audio": f"{n}.wav"} | row for n, row in enumerate(content)]})
 
 
@@ -131,6 +137,18 @@ def source_of(
     write(folder / f"{name}{ending}", content)
     paths = str(folder / (f"*{ending}" if ending else name))
     return kind(paths, **settings, **fields)
+
+
+def data_of(source: RecordSource) -> Dataset:
+    """A data set that reads what the records of a source are: images, recordings, texts with a class, or texts."""
+    features = source.features(("label",))
+    if "image" in features:
+        return Images(source=source, shape=(4, 4, 3))
+    if "audio" in features:
+        return LabelledAudio(source=source, rate=8000, samples=256)
+    if "label" in features:
+        return LabelledText(source=source, text=("text",), label="label", length=32)
+    return NextTokenWindows(source=source, length=16)
 
 
 def compress(path: Path) -> Path:
