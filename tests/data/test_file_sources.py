@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from txjax.data import (
-    AudioFolder,
     FileSource,
     ImageFolder,
     JSONLines,
@@ -111,56 +109,6 @@ def test_files_named_by_a_split_are_it(kind, tmp_path):
     assert {text.split()[1] for text in texts(source, "valid")} == {"10", "11", "12"}
     with pytest.raises(UserError, match=r"data\.split: expected splits of .* \(train, validation\), .*got 'test'"):
         source.check("test")
-
-
-@every_kind
-def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path):
-    """Even where size and time of change are as before."""
-    source = source_of(kind, tmp_path, rows())
-    records = source.open("train", ["text"])
-    before = records[0]["text"], records.fingerprint
-    path = Path(records.place(0).split(":")[0])
-    stat = path.stat()
-    content = path.read_bytes()
-    words = {ImageFolder: b"IDAT", AudioFolder: b"data"}.get(kind, b"film")
-    assert words in content
-    if kind.__name__ == "ParquetFiles":  # is read from the cache, whose digests are verified whenever it is opened
-        path.write_bytes(content[:-1])
-        with pytest.raises(CorruptData, match=f"{path.name} has changed since the run began"):
-            records[0]
-        return
-    path.write_bytes(content.replace(words, words.upper() if words.islower() else b"IDAS"))
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with pytest.raises(CorruptData, match=rf"{path.name}.*: its bytes have changed since it was indexed"):
-        [records[index] for index in range(len(records))]
-    os.utime(path, ns=(0, 0))  # who opens it again sees another content
-    assert source.open("train", ["text"]).fingerprint != before[1]
-
-
-@every_kind
-def test_a_file_that_is_added_removed_or_grown_is_noticed(kind, tmp_path):
-    source = source_of(kind, tmp_path, rows())
-    records = source.open("train", ["text"])
-    path = Path(records.place(0).split(":")[0])
-    content = path.read_bytes()
-    if issubclass(kind, MediaFolder):
-        new = path.with_name(f"new{path.suffix}")
-        shutil.copy(path, new)
-        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each file, .*new"):
-            source.open("train", ["text"])
-        new.unlink()
-    else:
-        again = source_of(kind, tmp_path, rows(5, 60), name="more")
-        assert len(again.open("train+validation+test", ["text"])) == 65
-        assert again.open("train", ["text"]).fingerprint != records.fingerprint
-        (tmp_path / f"more{path.suffix}").unlink()
-    assert source.open("train", ["text"]).fingerprint == records.fingerprint
-    path.write_bytes(content + b"\n")
-    with pytest.raises(CorruptData, match=rf"{path.name} has changed since the run began \({len(content)} bytes, now"):
-        records[0]
-    path.unlink()
-    with pytest.raises(CorruptData, match=f"{path.name} was there when the run began: No such file"):
-        records[0]
 
 
 BROKEN = {
@@ -275,6 +223,11 @@ def test_members_of_a_tar_file_are_columns_by_their_endings(tmp_path):
         {"key": "a/1", "image": sound, "label": "3"},
         {"key": "b", "audio": picture, "said": "one"},
     ]
+    for others in ({"b.json": b'{"audio": "one"}'}, {"b.flac": b"another"}, {"b.json": b'{"key": "c"}'}):
+        rows = write(**{"b.wav": picture}, **others).table().rows
+        with pytest.raises(CorruptData, match="a.tar: b.(json|flac): '(audio|key)' is another member's column, too"):
+            rows.row(0)
+    assert write(**{"b.txt": b"a", "b.json": b'{"key": "b"}'}).table().rows.row(0) == {"key": "b", "text": "a"}
     path = tmp_path / "a.tar"
     path.write_bytes(path.read_bytes()[:1100])
     with pytest.raises(UserError, match=r"data.source: expected a whole tar file, got '.*a.tar"):

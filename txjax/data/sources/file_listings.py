@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from txjax.data.sources.file_rows import Row
+from txjax.data.sources.folder_walks import FolderWalk
 from txjax.data.sources.json_lines import parse_object
+from txjax.data.sources.split_names import split_in_name
 from txjax.types import UserError
 
 METADATA = ("metadata.jsonl", "metadata.csv")
-MANIFESTS = ("*.jsonl", "*manifest.json", "*.csv")
+ENDINGS = (".jsonl", ".csv")
 FILE_NAME = "file_name"  # the column of a file's path by the custom of `datasets`
 
 
@@ -32,14 +34,30 @@ class Entry:
     listing: str
 
 
-def find_listings(folder: Path) -> list[Path]:
-    """`metadata.jsonl` or `metadata.csv` in the folder and in its folders; if there is none, its other lists."""
-    paths = {path for name in METADATA for pattern in (name, f"*/{name}") for path in folder.glob(pattern)}
-    paths = paths or {path for pattern in MANIFESTS for path in folder.glob(pattern)}
-    return sorted(path for path in paths if not path.name.startswith("."))
+def find_listings(walk: FolderWalk) -> list[str]:
+    """`metadata.jsonl` or `metadata.csv` in the folder and in its folders; if there is none, its manifests.
+
+    These are JSON lines and tables in the folder itself with a split or `manifest` in their names, and
+    `*manifest.json`. Another table or file of JSON lines lists nothing.
+    """
+    metadata = [name for name in walk.files if PurePosixPath(name).name in METADATA and name.count("/") < 2]
+    return metadata or [name for name in walk.files if "/" not in name and _is_manifest(name)]
 
 
-def read_listing(folder: Path, path: Path, suffixes: tuple[str, ...], medium: str) -> list[Entry]:
+def _is_manifest(name: str) -> bool:
+    return (
+        name.endswith("manifest.json")
+        or name.endswith(ENDINGS)
+        and ("manifest" in name or split_in_name(name) is not None)
+    )
+
+
+def other_tables(walk: FolderWalk, listings: list[str]) -> list[str]:
+    """The tables and JSON lines in the folder itself that are no listings."""
+    return [name for name in walk.files if "/" not in name and name.endswith(ENDINGS) and name not in listings]
+
+
+def read_listing(folder: Path, listing: str, suffixes: tuple[str, ...], medium: str) -> list[Entry]:
     """The entries of a listing, in its order.
 
     The column `file_name` has the path of each file, from the listing's folder; if there is none, the first column
@@ -47,12 +65,14 @@ def read_listing(folder: Path, path: Path, suffixes: tuple[str, ...], medium: st
 
     Args:
       folder: that the source reads.
+      listing: the path of the listing in it.
       suffixes: the endings of the files' names.
       medium: the name of the content where the column is `file_name`.
 
     Raises:
       UserError: a line is no row, or names no file inside the folder.
     """
+    path = folder / listing
     entries = []
     column = None
     for number, row in _rows(path):
@@ -66,7 +86,7 @@ def read_listing(folder: Path, path: Path, suffixes: tuple[str, ...], medium: st
         feature = medium if column == FILE_NAME else column
         name = path_inside(folder, path.parent, str(row[column]), place)
         others = {key: value for key, value in row.items() if key != column}
-        entries.append(Entry(name, feature, others, path.relative_to(folder).as_posix()))
+        entries.append(Entry(name, feature, others, listing))
     if not entries:
         raise UserError("data.source", "a listing with rows", f"{path} without any")
     return entries

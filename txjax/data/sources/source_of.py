@@ -7,6 +7,7 @@ from typing import Any
 
 from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
 from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.folder_walks import walk_folder
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.record_source import RecordSource
@@ -55,9 +56,9 @@ def source_at(path: str) -> FileSource:
     name = PurePath(path)
     folder = Path(path).expanduser()
     if folder.is_dir():
-        endings = {file.suffix.lower() for file in folder.rglob("*")}
+        names = walk_folder(folder).files
         for of_folder in (ImageFolder, AudioFolder):
-            if endings & set(of_folder.suffixes):
+            if any(file.lower().endswith(of_folder.suffixes) for file in names):
                 return of_folder(path)
     ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
     if (kind := BY_ENDING.get(ending.lower())) is None:
