@@ -25,7 +25,7 @@ from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
 from helpers import audio_set
-from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of, write_json_lines
+from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of
 
 pytestmark = pytest.mark.claim(
     "Data", "files are records as they lie: splits by content; changes and broken rows are noticed"
@@ -109,37 +109,6 @@ def test_files_named_by_a_split_are_it(kind, tmp_path):
     assert {text.split()[1] for text in texts(source, "valid")} == {"10", "11", "12"}
     with pytest.raises(UserError, match=r"data\.split: expected splits of .* \(train, validation\), .*got 'test'"):
         source.check("test")
-
-
-BROKEN = {
-    "cut JSON": (b'{"text": "a", "label": "b"', "JSON|delimiter|Expecting"),
-    "no object": (b'["a", "b"]', "expected a JSON object"),
-    "missing field": (b'{"label": "bad"}', "no 'text'; it has label"),
-    "other type": (b'{"text": ["a"], "label": "bad"}', r"'text' is no text: \['a'\]"),
-    "null": (b'{"text": null, "label": "bad"}', "'text' is no text: None"),
-    "wrong encoding": (b'{"text": "caf\xe9", "label": "bad"}', "utf-8"),
-    "NaN": (b'{"text": "a", "label": "bad", "score": NaN}', "NaN is no number of JSON"),
-    "nested too deeply": (b"[" * 100_000, "JSON that is nested too deeply"),
-}
-
-
-@pytest.mark.parametrize(("line", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_line_is_one_message_or_a_counted_skip(line, message, tmp_path, caplog):
-    path = tmp_path / "rows.jsonl"
-    write_json_lines(path, rows(1100))
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:1050], line + b"\n", *lines[1050:]]))
-    source = JSONLines(str(path), held_out=0.0)
-    records = source.open("train", ["text", "label"])
-    with pytest.raises(CorruptData) as error:
-        records.read(0, len(records))
-    assert str(error.value).startswith(f"{path}: line 1051: ") and "\n" not in str(error.value)
-    with pytest.raises(CorruptData, match=message):
-        records[1050]
-    skipped = JSONLines(str(path), held_out=0.0, corrupt="skip").open("train", ["text", "label"])
-    assert len(skipped) == 1100 and skipped[1050]["text"] == rows(1100)[1050]["text"].encode()
-    (line,) = [text for text in caplog.messages if "broken" in text]
-    assert line.startswith(f"1 of 1101 rows of {path} are broken and left out, the first: {path}: line 1051")
 
 
 def test_rows_of_tables_have_line_breaks_and_quotes_and_a_mark_of_their_encoding(tmp_path):

@@ -89,14 +89,26 @@ def write_recordings(path: Path, content: list[Row]) -> None:
     audio_set.write_folder(path, files, {"metadata": [{"audio": f"{n}.wav"} | row for n, row in enumerate(content)]})
 
 
-def write_tar(path: Path, content: list[Row]) -> None:
+def write_members(path: Path, records: list[dict[str, bytes]]) -> None:
+    """A tar file of records of members by their endings."""
     with tarfile.open(path, "w") as archive:
-        for number, row in enumerate(content):
-            files = {"txt": row["text"], "json": json.dumps({"label": row["label"], "score": row["score"]})}
-            for ending, text in files.items():
+        for number, members in enumerate(records):
+            for ending, content in members.items():
                 member = tarfile.TarInfo(f"{path.stem}/{number:05}.{ending}")
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text.encode()))
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
+def members_of(row: Row) -> dict[str, bytes]:
+    """The members of a record of a tar file."""
+    return {
+        "txt": row["text"].encode(),
+        "json": json.dumps({"label": row["label"], "score": row["score"]}).encode(),
+    }
+
+
+def write_tar(path: Path, content: list[Row]) -> None:
+    write_members(path, [members_of(row) for row in content])
 
 
 # What writes files of a kind, the ending of their names, and what reads them.

@@ -85,7 +85,7 @@ def find_image(folder: Path, listing: Path, name: str) -> str:
     bases = beside[:1] or [path for path in sorted(folder.iterdir()) if path.is_dir() and (path / name).is_file()]
     if len(bases) > 1:
         raise UserError("data.source", f"one image {name} in {folder}", ", ".join(path.name for path in bases))
-    return path_inside(folder, bases[0] if bases else listing.parent, name, str(listing))
+    return path_inside(folder, bases[0] if bases else listing.parent, name, lambda: str(listing))
 
 
 @functools.lru_cache(maxsize=8)

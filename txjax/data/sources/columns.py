@@ -1,8 +1,9 @@
 """The columns of rows of files: of which kind each is, as a feature of TFDS, and its values as TFDS decodes them."""
 
+import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from txjax.data.sources.file_rows import Row
 from txjax.types import UserError, join_names
 
 SAMPLE = 1000  # rows by which the kinds of columns are known
+MOST = 0.9  # the share of values that say the kind of a column; those of another kind are broken
+# Kinds of values that are one kind of column together.
+FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
 KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio", "objects")
 
 
@@ -154,19 +158,30 @@ def infer_columns(rows: Iterable[Row], strings: bool, kinds: dict[str, str]) -> 
 
 def _kind_of_texts(values: list[str]) -> str:
     filled = [value for value in values if value]
-    for kind, convert in (("whole", int), ("number", _number)):
-        try:
-            for value in filled:
-                convert(value)
-        except ValueError:
-            continue
-        if filled and (kind == "number" or len(filled) == len(values)):
-            return kind
-    return "text"
+    numbers = [value for value in filled if _fits(value, _number)]
+    if not filled or len(numbers) < MOST * len(filled):
+        return "text"
+    return "whole" if len(filled) == len(values) and all(_fits(value, int) for value in numbers) else "number"
+
+
+def _fits(value: str, convert: Callable[[str], object]) -> bool:
+    try:
+        convert(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _kind(values: list[Any]) -> str | None:
-    kinds = {_kind_of(value) for value in values if value is not None}
+    counts = collections.Counter(_kind_of(value) for value in values if value is not None)
+    for family in FAMILIES:
+        if counts and sum(counts[kind] for kind in family) >= MOST * counts.total():
+            return _joint_kind(set(counts) & set(family))
+    return _joint_kind(set(counts))
+
+
+def _joint_kind(kinds: set[str | None]) -> str | None:
+    """The kind that values of these kinds have together, if there is one."""
     if kinds == {"whole", "number"}:
         return "number"
     if "texts" in kinds and kinds <= {"texts", "empty"} or kinds == {"empty"}:

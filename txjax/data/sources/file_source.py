@@ -1,5 +1,6 @@
 """Files as a source of records: where they lie, with parts that are held out by a hash of each record."""
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -115,8 +116,8 @@ class Table:
         self._classes = functools.cache(self._class_column)
 
     @functools.cached_property
-    def plain_columns(self) -> dict[str, Column]:
-        """The columns by the first rows."""
+    def sample(self) -> list[Row]:
+        """The first rows that can be read."""
         rows: list[Row] = []
         for number in range(min(SAMPLE, len(self.rows.digests))):
             try:
@@ -124,11 +125,24 @@ class Table:
             except CorruptData:
                 if self.source.corrupt == "refuse":
                     raise
-        columns = infer_columns(rows, self.source.values_are_texts(self.rows), self.source.kinds)
+        return rows
+
+    @functools.cached_property
+    def plain_columns(self) -> dict[str, Column]:
+        """The columns by the first rows."""
+        columns = infer_columns(self.sample, self.source.values_are_texts(self.rows), self.source.kinds)
         columns |= self.source.stated_columns(self.rows)
         if not columns:
             raise UserError("data.source", "rows with columns", self.rows.place(0))
         return columns
+
+    @functools.cached_property
+    def required_columns(self) -> list[Column]:
+        """The columns without which a row is broken: whose kind is stated, and that half of the first rows have."""
+        stated = {*self.source.kinds, *self.source.stated_columns(self.rows)}
+        filled = collections.Counter(name for row in self.sample for name, value in row.items() if value is not None)
+        names = stated | {name for name, count in filled.items() if 2 * count >= len(self.sample)}
+        return [column for column in self.plain_columns.values() if column.name in names]
 
     def columns(self, classes: tuple[str, ...]) -> dict[str, Column]:
         """The columns, some of which are read as classes."""
@@ -168,7 +182,7 @@ class Table:
         for number in range(len(self.rows.digests)):
             try:
                 row = self.rows.row(number)
-                for column in self.plain_columns.values():
+                for column in self.required_columns:
                     column.value(row)
             except CorruptData as error:
                 faults[number] = str(error)

@@ -33,9 +33,8 @@ class LineRows:
         """
         self._states = tuple(files)
         self.files = tuple(file.path for file in files)
-        stored = unpack(files)
-        self._stored = [file.path for file in stored]
-        self._index = open_index(stored, kind, cut)
+        self._stored = unpack(files)
+        self._index = open_index(self._stored, kind, cut)
         counts = self._index.counts
         self._begins = np.cumsum(counts) - counts  # of each file, in the index
         skipped = np.minimum(counts, int(header))
@@ -68,7 +67,7 @@ class LineRows:
 
     def _place(self, file: int, indexed: int) -> str:
         """The place of a row of the index."""
-        return f"{self.files[file]}: line {line_at(self._stored[file], int(self._index.starts[indexed]))}"
+        return f"{self.files[file]}: line {line_at(self._stored[file].path, int(self._index.starts[indexed]))}"
 
     def _file(self, number: int) -> int:
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
@@ -97,10 +96,10 @@ def line_at(path: str, place: int) -> int:
     return lines
 
 
-def read_span(path: str, start: int, end: int) -> bytes:
+def read_span(file: FileState, start: int, end: int) -> bytes:
     """Bytes `start` to `end` - 1 of a file."""
-    file = _open(path, os.getpid())
-    return os.pread(file.number, end - start, start)
+    descriptor = _open(file, os.getpid())
+    return os.pread(descriptor.number, end - start, start)
 
 
 class _Descriptor:
@@ -114,5 +113,5 @@ class _Descriptor:
 
 
 @functools.lru_cache(maxsize=256)
-def _open(path: str, process: int) -> _Descriptor:
-    return _Descriptor(path)
+def _open(file: FileState, process: int) -> _Descriptor:
+    return _Descriptor(file.path)

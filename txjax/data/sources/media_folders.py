@@ -69,8 +69,13 @@ class MediaFolder(FileSource):
 
     def read_listings(self, listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
         """The files that are listed, and the names of the classes of objects, if there are any."""
-        folder = self.folder()
-        return [entry for name in listings for entry in read_listing(folder, name, self.suffixes, self.medium)], ()
+        faults: list[str] | None = [] if self.corrupt == "skip" else None
+        arguments = self.suffixes, self.medium, faults
+        entries = [entry for name in listings for entry in read_listing(self.folder(), name, *arguments)]
+        if faults:
+            text = "%d rows of the lists of %s are broken and left out, the first: %s"
+            logger.warning(text, len(faults), self.paths, faults[0])
+        return entries, ()
 
     def folder(self) -> Path:
         """The folder."""
@@ -88,7 +93,11 @@ class MediaFolder(FileSource):
             return MediaRows(self, states, [self.in_class(name, media[0], others) for name in media])
         entries, classes = self.read_listings(listings)
         if Path(listings[0]).name in METADATA and (missing := set(media) - {entry.name for entry in entries}):
-            raise UserError("data.source", f"a line of {listings[0]} for each file", f"none for {sorted(missing)[0]}")
+            if self.corrupt == "refuse":
+                got = f"none for {sorted(missing)[0]}"
+                raise UserError("data.source", f"a line of {listings[0]} for each file", got)
+            text = "%d files in %s have no line of %s and are left out, the first: %s"
+            logger.warning(text, len(missing), self.paths, listings[0], sorted(missing)[0])
         if len(features := sorted({entry.feature for entry in entries})) > 1:
             raise UserError("data.source", "one column of paths in all listings", ", ".join(features))
         return MediaRows(self, states, entries, classes)

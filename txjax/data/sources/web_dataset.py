@@ -88,9 +88,8 @@ class TarRows:
 
     def __init__(self, files: Sequence[FileState]):
         self._states = tuple(files)
-        stored = unpack(files)
-        self._stored = [file.path for file in stored]
-        self._index = open_tar_index(stored)
+        self._stored = unpack(files)
+        self._index = open_tar_index(self._stored)
         self.files = tuple(file.path for file in files)
         self.firsts = np.cumsum(np.append(0, self._index.counts)).astype(np.int64)
         columns = {COLUMNS.get(ending) for ending in self._index.endings}
@@ -118,9 +117,9 @@ class TarRows:
     def _columns(self, ending: str, content: bytes) -> Row:
         """The columns of a member. Raises ValueError if it is no text or no object."""
         if ending == JSON:
-            return parse_object(content.decode("utf-8"))
+            return parse_object(content.decode("utf-8-sig"))
         column = COLUMNS[ending]
-        return {column: content if column in self.media else content.decode("utf-8").strip()}
+        return {column: content if column in self.media else content.decode("utf-8-sig").strip()}
 
     def place(self, number: int) -> str:
         return f"{self.files[self._file(number)]}: {self._index.keys[number]}"
@@ -198,7 +197,7 @@ def read_members(path: str) -> Iterator[tuple[str, int, int, int]]:
                     raise UserError("data.source", "a whole tar file", f"{path}: {member.name} is cut")
                 yield member.name, member.offset_data, member.size, zlib.crc32(content)
             end = archive.offset  # a member whose header is cut ends the loop as the end of the archive does
-        if read_span(path, end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
+        if read_span(FileState.of(path), end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
             raise UserError("data.source", "a whole tar file", f"{path}: no end after {end} bytes")
     except (TarError, OSError, EOFError) as error:
         raise UserError("data.source", "a whole tar file", f"{path}: {error}") from error
