@@ -118,6 +118,9 @@ def test_rows_of_tables_have_line_breaks_and_quotes_and_a_mark_of_their_encoding
         Tables(str(path)).features()
     records = Tables(str(path), held_out=0.0, corrupt="skip").open("train", ["text", "label"])
     assert [records[i]["text"] for i in range(len(records))] == [b'one,\n"two"', b"three"]
+    path.write_text('text,label\n"one,bad\ntwo,good\n')
+    with pytest.raises(CorruptData, match=r"rows.csv: line 2: unexpected end of data"):
+        Tables(str(path)).features()
     path.write_text("text,text\na,b\n")
     with pytest.raises(UserError, match=r"data\.source: expected .*a first row that names each column once"):
         Tables(str(path)).features()
