@@ -16,6 +16,7 @@ from txjax.data import (
     FileSource,
     ImageFolder,
     Images,
+    JSONArrays,
     JSONLines,
     LabelledAudio,
     ParquetFiles,
@@ -112,6 +113,32 @@ def test_columns(kind, change, message, where, tmp_path, caplog):
     content[AT[where]] |= change
     source = source_of(kind, tmp_path, content)
     check_broken(source, kind, f"rows{WRITERS[kind][1]}: row {AT[where]}: ", message, caplog)
+
+
+ENTRIES = {
+    "no object": (["a"], "expected a JSON object"),
+    "missing field": ({"label": "bad", "score": 1.0}, "no 'text'; it has label, score"),
+    "other type": ({"text": ["a"], "label": "bad", "score": 1.0}, r"'text' is no text: \['a'\]"),
+    "NaN": ({"text": "a", "label": "bad", "score": NAN}, "NaN is no number of JSON"),
+}
+
+
+@pytest.mark.parametrize("where", AT)
+@pytest.mark.parametrize(("entry", "message"), ENTRIES.values(), ids=ENTRIES)
+def test_entries(entry, message, where, tmp_path, caplog):
+    content: list[object] = [*rows(COUNT)]
+    content[AT[where]] = entry
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps(content))
+    check_broken(JSONArrays(str(path)), JSONArrays, f"{path}: entry {AT[where] + 1}: ", message, caplog)
+
+
+@pytest.mark.parametrize("content", [b'[{"text": "a"}, {"text": ', b'[{"text": "caf\xe9"}]', b'{"text": "a"}'])
+def test_a_list_that_is_none(content, tmp_path):
+    (tmp_path / "rows.json").write_bytes(content)
+    with pytest.raises(UserError, match="expected a file with a JSON list of objects, got '.*rows.json: ") as error:
+        JSONArrays(str(tmp_path / "rows.json"), corrupt="skip").features()
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", [ArrowFiles, ParquetFiles])

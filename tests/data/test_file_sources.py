@@ -218,7 +218,7 @@ def test_no_link_leads_out_of_a_folder(tmp_path):
     ("path", "message"),
     [
         ("none/*.jsonl", "expected a file, or a pattern of files, got 'none/.*jsonl'"),
-        ("rows.json", "expected a path or pattern that ends with one of .jsonl, .* did you mean .jsonl"),
+        ("rows.jsn", "expected a path or pattern that ends with one of .json, .* did you mean .json"),
         (".", "a folder needs a pattern"),
     ],
 )

@@ -137,7 +137,7 @@ def test_what_happened_to_files_is_known_by_their_names(kind, tmp_path):
         os.utime(tmp_path / "rows" / f"0{ENDINGS[kind]}", ns=(0, 0))
         assert describe_changes(before, file_digests(data)) == f"{tmp_path}/rows/0{ENDINGS[kind]} has other rows"
         return
-    path = next(tmp_path.iterdir())
+    path = Path(next(iter(before)))
     path.rename(tmp_path / f"films{path.suffix}")
     assert describe_changes(before, file_digests(data)) == f"{path} is {tmp_path}/films{path.suffix} now"
     source_of(kind, tmp_path, rows(5, 60), name="more")
@@ -156,7 +156,7 @@ def test_batches_end_at_a_file_that_changed(kind, tmp_path):
     next(batches)
     for path in (tmp_path / "rows").glob(f"*{ENDINGS[kind]}"):
         grow(path)
-    message = f"^[^\n]*{ENDINGS[kind]} has changed since the run began"
+    message = f"^[^\n]*{ENDINGS[kind]} (has changed since the run began|: its bytes have changed)"
     with pytest.raises((CorruptData, UserError), match=message):
         for _ in range(3):
             next(batches)

@@ -17,10 +17,13 @@ from PIL import Image
 from txjax.data import (
     ArrowFiles,
     AudioFolder,
+    ConversationFiles,
+    Conversations,
     Dataset,
     FileSource,
     ImageFolder,
     Images,
+    JSONArrays,
     JSONLines,
     LabelledAudio,
     LabelledText,
@@ -73,12 +76,31 @@ def write_arrow(path: Path, content: list[Row]) -> None:
         writer.write_table(table, 7)
 
 
+def write_json_array(path: Path, content: list[Row]) -> None:
+    path.write_text(json.dumps(content, indent=1))
+
+
+def write_conversations(path: Path, content: list[Row]) -> None:
+    """Conversations about images in a folder beside the file."""
+    messages = [{"from": "human", "value": "<image>\nHow?"}, {"from": "gpt", "value": "So."}]
+    entries = []
+    for row in content:
+        name = f"photos/{row['text'].split()[1]}.png"
+        write_image(path.parent / name, row)
+        entries.append({"image": name, "conversations": messages} | row)
+    write_json_array(path, entries)
+
+
+def write_image(path: Path, row: Row) -> None:
+    pixels = np.random.default_rng(int(row["text"].split()[1])).integers(256, size=(4, 4, 3), dtype=np.uint8)
+    path.parent.mkdir(exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
 def write_images(path: Path, content: list[Row]) -> None:
-    path.mkdir()
     lines = []
     for number, row in enumerate(content):
-        pixels = np.random.default_rng(int(row["text"].split()[1])).integers(256, size=(4, 4, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(path / f"{number}.png")
+        write_image(path / f"{number}.png", row)
         lines.append(json.dumps({"file_name": f"{number}.png"} | row))
     (path / "metadata.jsonl").write_text("\n".join(lines))
 
@@ -113,6 +135,8 @@ def write_tar(path: Path, content: list[Row]) -> None:
 
 # What writes files of a kind, the ending of their names, and what reads them.
 WRITERS: dict[type[FileSource], tuple[Callable[[Path, list[Row]], None], str, dict[str, Any]]] = {
+    ConversationFiles: (write_conversations, ".json", {}),
+    JSONArrays: (write_json_array, ".json", {}),
     JSONLines: (write_json_lines, ".jsonl", {}),
     Tables: (write_table, ".csv", {}),
     TextFiles: (write_texts, ".txt", {"block": 1}),
@@ -154,6 +178,8 @@ def source_of(
 def data_of(source: RecordSource) -> Dataset:
     """A data set that reads what the records of a source are: images, recordings, texts with a class, or texts."""
     features = source.features(("label",))
+    if "conversations" in features:
+        return Conversations(source=source, image_tokens=1, length=256, shape=(4, 4, 3))
     if "image" in features:
         return Images(source=source, shape=(4, 4, 3))
     if "audio" in features:

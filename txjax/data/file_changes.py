@@ -7,7 +7,6 @@ from typing import Any
 from txjax import tree
 from txjax.data.dataset import RecordDataset
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.source_of import source_of
 from txjax.data.tokenizers.trained_tokenizers import Trained
 from txjax.types import join_names
 
@@ -22,7 +21,7 @@ def file_digests(node: Any) -> dict[str, str]:
     digests: dict[str, str] = {}
     for _, data in tree.walk(node):
         if isinstance(data, RecordDataset | Trained) and data.source is not None:
-            source = source_of(data)
+            source = data.record_split.source
             if isinstance(source, FileSource):
                 digests |= _source_digests(source)
     return digests

@@ -15,7 +15,8 @@ SAMPLE = 1000  # rows by which the kinds of columns are known
 MOST = 0.9  # the share of values that say the kind of a column; those of another kind are broken
 # Kinds of values that are one kind of column together.
 FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
-KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio", "objects")
+KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
+KINDS += ("images", "objects", "messages")
 
 
 OBJECT_TYPES = {"bbox": np.float32, "label": np.int64, "area": np.float32, "is_crowd": np.bool_}
@@ -28,7 +29,8 @@ class Column:
     Attributes:
       name: its name.
       kind: one of `KINDS`; "texts", "wholes" and "numbers" are lists; a "class" has names as values, a
-        "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image.
+        "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image,
+        "messages" those of a conversation.
       classes: the names of the classes.
     """
 
@@ -58,6 +60,10 @@ class Column:
                 return tfds.features.Sequence(of_one[self.kind.removesuffix("s")]())
             case "text":
                 return tfds.features.Text()
+            case "images":
+                return tfds.features.Sequence(tfds.features.Image(shape=(None, None, 3), encoding_format=None))
+            case "messages":
+                return tfds.features.Sequence({"from": tfds.features.Text(), "value": tfds.features.Text()})
         return tfds.features.Scalar(of_one[self.kind]())
 
     def value(self, row: Row) -> Any:
@@ -86,6 +92,10 @@ class Column:
                 return np.int64(_whole(value))
             case "number":
                 return np.float64(_number(value))
+            case "images":
+                return [_file(content) for content in _list(value)]
+            case "messages":
+                return {name: [_text(message[name]).encode() for message in value] for name in ("from", "value")}
             case "objects":
                 return {name: np.array(value[name], dtype) for name, dtype in OBJECT_TYPES.items()}
         return _file(value)

@@ -73,6 +73,8 @@ class FileSource(RecordSource):
 
     def find(self) -> list[FileState]:
         """The files, as they are now."""
+        if not self.paths:
+            raise UserError("data.source", "the path of files, or a pattern", None, hint="--config.data.source=PATH")
         return find_files(self.paths, "data.source")
 
     @property

@@ -10,13 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from txjax.data.loading import disk_cache
 from txjax.data.sources.coco_listings import OBJECTS, find_coco, read_coco
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_listings import METADATA, Entry, find_listings, other_tables, read_listing
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import FileState, file_checksums
 from txjax.data.sources.folder_walks import FolderWalk, walk_folder
 from txjax.data.sources.split_names import split_in_name, split_name
 from txjax.data.tfds.records import CorruptData
@@ -201,7 +200,7 @@ class MediaRows:
         self.path_feature = source.path_feature.format(self.feature)
         self.files = tuple(state.path for state in self._states)
         self.firsts = np.arange(len(entries) + 1, dtype=np.int64)
-        self.digests = self._digests(source.label)
+        self.digests = file_checksums(source.label, self._states)
         content = repr([(entry.name, entry.row, _split_of(entry)) for entry in entries]).encode()
         self.fingerprint = hashlib.blake2b(content + self.digests.tobytes(), digest_size=16).hexdigest()
 
@@ -217,21 +216,6 @@ class MediaRows:
 
     def place(self, number: int) -> str:
         return self.files[number]
-
-    def _digests(self, title: str) -> np.ndarray:
-        """The checksums of all files, from the cache."""
-        made_from = {"files": [dataclasses.astuple(state) for state in self._states]}
-
-        def build(folder: Path) -> None:
-            digests = np.zeros(len(self.files), np.uint32)
-            with disk_cache.progress(f"index of {title}", len(self.files)) as advance:
-                for number, path in enumerate(self.files):
-                    digests[number] = zlib.crc32(Path(path).read_bytes())
-                    advance(1)
-            np.save(folder / "digests.npy", digests)
-
-        load = lambda folder: np.load(folder / "digests.npy", allow_pickle=False)  # noqa: E731
-        return disk_cache.get_or_build("rows", made_from, build, load)
 
 
 def _split_of(entry: Entry) -> str | None:
