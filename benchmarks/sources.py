@@ -1,14 +1,21 @@
-"""Measures how long a random row of each kind of files takes to read, beside the same rows of TFDS.
+"""Measures how long a random row of each kind of files takes to read, beside the same rows of TFDS; and an index.
 
-python benchmarks/sources.py [--rows=100000]
+python benchmarks/sources.py [--rows=100000] [--megabytes=200]
+
+The index of a file of lines has the place and a checksum of every row. Its time, without the cache's own writes, stands
+beside that of `wc -l` on the same file, which is in memory: the best of three rounds each.
 """
 
 import argparse
 import csv
+import functools
+import io
 import json
+import subprocess
+import tarfile
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +23,89 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import tensorflow_datasets as tfds
+from PIL import Image
 
 from txjax.data import TFDS
-from txjax.data.sources.record_source import Records
+from txjax.data.sources.line_index import cut_blocks, cut_lines, cut_quoted_lines, index_file
+from txjax.data.sources.record_source import Records, RecordSource
 from txjax.data.sources.source_of import source_at
 
 READS = 20_000
+IMAGES = 5_000
+LIMIT = 1.5  # times the row of array_record
 WORDS = ("time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
-    count = parser.parse_args().rows
+    parser.add_argument("--megabytes", type=int, default=200)
+    arguments = parser.parse_args()
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(WORDS, size=40)) for _ in range(count)]
-    rows = [{"text": text, "label": number % 5} for number, text in enumerate(texts)]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepared = write_tfds(folder, rows)
-        base = microseconds(TFDS("rows", str(prepared)).open("train", ["text", "label"]))
+        texts = [" ".join(rng.choice(WORDS, size=40)) for _ in range(arguments.rows)]
+        rows = [{"text": text, "label": number % 5} for number, text in enumerate(texts)]
         print("source | index in s | row in us | of TFDS")
-        print(f"array_record by TFDS | - | {base:.1f} | 1.00")
-        for path in write_files(folder, rows):
-            start = time.perf_counter()
-            source = source_at(str(path))
-            records = source.open("train", ["text", "label"])
-            index = time.perf_counter() - start
-            row = microseconds(records)
-            print(f"{path.name} | {index:.1f} | {row:.1f} | {row / base:.2f}")
+        features = {"text": tfds.features.Text(), "label": np.int64}
+        prepared = write_tfds(Path(name), "rows", features, rows)
+        ratios = compare(prepared, write_files(Path(name), rows), ["text", "label"], [])
+        photos = [{"image": photo(rng), "label": number % 5} for number in range(IMAGES)]
+        features = {"image": tfds.features.Image(shape=(None, None, 3)), "label": np.int64}
+        records = [row | {"image": io.BytesIO(row["image"])} for row in photos]
+        prepared = write_tfds(Path(name), "photos", features, records)
+        ratios += compare(prepared, write_photos(Path(name), photos), ["label"], ["image"])
+        verdict = "holds" if max(ratios) <= LIMIT else "does not hold"
+        print(f"no source slower than {LIMIT} times array_record: {verdict}, the slowest is {max(ratios):.2f}\n")
+        print("index of | rows | megabytes | in s | wc -l in s | times wc -l")
+        for length in (40, 400):
+            compare_indexes(Path(name), length, arguments.megabytes * 1_000_000)
+
+
+def compare(prepared: RecordSource, sources: list[RecordSource], names: list[str], encoded: list[str]) -> list[float]:
+    """Prints the time of a random row of TFDS and of sources; returns how many times as long theirs take."""
+    base = microseconds(prepared.open("train", names, encoded))
+    print(f"array_record of {prepared.label} | - | {base:.1f} | 1.00")
+    ratios = []
+    for source in sources:
+        start = time.perf_counter()
+        records = source.open("train", names, encoded)
+        index = time.perf_counter() - start
+        row = microseconds(records)
+        ratios.append(row / base)
+        print(f"{Path(source.label).name} | {index:.1f} | {row:.1f} | {row / base:.2f}")
+    return ratios
+
+
+def compare_indexes(folder: Path, words: int, size: int) -> None:
+    """Prints the time of the index of files of rows of so many words, beside `wc -l`."""
+    rng = np.random.default_rng(1)
+    rows = [{"text": " ".join(rng.choice(WORDS, size=words)), "label": number % 5} for number in range(1000)]
+    path = folder / "many"
+    kinds = {
+        "JSON lines": (json_lines(rows), cut_lines),
+        "a table": (table(rows), cut_quoted_lines),
+        "text": ("".join(row["text"] + "\n" for row in rows), cut_blocks(4096)),
+    }
+    for title, (content, cut) in kinds.items():
+        with path.open("w", encoding="utf-8") as file:
+            for _ in range(-(-size // len(content))):
+                file.write(content)
+        counted = shortest(functools.partial(subprocess.check_output, ["wc", "-l", path]))
+        indexed = shortest(functools.partial(index_file, str(path), cut))
+        count = len(index_file(str(path), cut)[0])
+        megabytes = path.stat().st_size / 1e6
+        ratio = indexed / counted
+        print(f"{title}, {words} words | {count} | {megabytes:.0f} | {indexed:.3f} | {counted:.3f} | {ratio:.1f}")
+
+
+def shortest(work: Callable[[], object]) -> float:
+    """The least time of three rounds, in seconds."""
+    rounds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        rounds.append(time.perf_counter() - start)
+    return min(rounds)
 
 
 def microseconds(records: Records) -> float:
@@ -59,31 +120,70 @@ def microseconds(records: Records) -> float:
     return min(rounds)
 
 
-def write_files(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:
+def json_lines(rows: Sequence[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(rows[0])
+    writer.writerows(row.values() for row in rows)
+    return file.getvalue()
+
+
+def photo(rng: np.random.Generator) -> bytes:
+    """A PNG of 32 x 32 random colours."""
+    content = io.BytesIO()
+    Image.fromarray(rng.integers(256, size=(32, 32, 3), dtype=np.uint8)).save(content, "png")
+    return content.getvalue()
+
+
+def write_files(folder: Path, rows: Sequence[dict[str, Any]]) -> list[RecordSource]:
     """The rows as files of several kinds."""
-    lines, table, parquet, arrow = (folder / f"rows.{ending}" for ending in ("jsonl", "csv", "parquet", "arrow"))
-    lines.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(rows[0])
-        writer.writerows(row.values() for row in rows)
+    endings = ("jsonl", "csv", "parquet", "arrow", "tar")
+    lines, values, parquet, arrow, tar = (folder / f"rows.{ending}" for ending in endings)
+    lines.write_text(json_lines(rows), encoding="utf-8")
+    values.write_text(table(rows), encoding="utf-8", newline="")
     columns = pa.Table.from_pylist(list(rows))
     pa.parquet.write_table(columns, parquet, row_group_size=10_000)
     with pa.ipc.new_stream(arrow, columns.schema) as writer:
         writer.write_table(columns, 1000)
-    return [lines, table, parquet, arrow]
+    write_tar(tar, [{"txt": row["text"].encode(), "json": b'{"label": %d}' % row["label"]} for row in rows])
+    return [source_at(str(path)) for path in (lines, values, parquet, arrow, tar)]
 
 
-def write_tfds(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """The rows as a prepared set; returns the folder that has it."""
+def write_photos(folder: Path, photos: Sequence[dict[str, Any]]) -> list[RecordSource]:
+    """Images as a folder and as a tar file."""
+    for number, row in enumerate(photos):
+        path = folder / "folder" / str(row["label"]) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(row["image"])
+    tar = folder / "photos.tar"
+    write_tar(tar, [{"png": row["image"], "cls": b"%d" % row["label"]} for row in photos])
+    return [source_at(str(folder / "folder")), source_at(str(tar))]
+
+
+def write_tar(path: Path, records: Sequence[dict[str, bytes]]) -> None:
+    """Records of members by their endings."""
+    with tarfile.open(path, "w") as archive:
+        for number, members in enumerate(records):
+            for ending, content in members.items():
+                member = tarfile.TarInfo(f"{number:06}.{ending}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+
+
+def write_tfds(folder: Path, name: str, features: dict[str, Any], rows: Sequence[dict[str, Any]]) -> TFDS:
+    """The rows as a prepared set."""
 
     class Rows(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[misc]
         VERSION = tfds.core.Version("1.0.0")
         pkg_dir_path = folder
 
         def _info(self) -> Any:
-            features = tfds.features.FeaturesDict({"text": tfds.features.Text(), "label": np.int64})
-            return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
+            record = tfds.features.FeaturesDict(features)
+            return tfds.core.DatasetInfo(builder=self, features=record, disable_shuffling=True)
 
         def _split_generators(self, manager: Any) -> Any:
             return {"train": enumerate(rows)}
@@ -91,9 +191,9 @@ def write_tfds(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
         def _generate_examples(self) -> Any:
             raise NotImplementedError
 
-    Rows.name = "rows"
+    Rows.name = name
     Rows(data_dir=folder / "tfds").download_and_prepare(file_format="array_record")
-    return folder / "tfds"
+    return TFDS(name, str(folder / "tfds"))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
     txjax import --from=clip-vit-large-patch14-336 --workdir=runs/clip
     txjax import --from=vicuna-7b-v1.5 --workdir=runs/vicuna
     txjax train --config=configs/multimodal/llava.py:projector-7B --workdir=runs/llava_projector \\
-        --config.data.data_dir=LLaVA-Pretrain --config.init_from[0].run=runs/clip --config.init_from[1].run=runs/vicuna
+        --config.data.source.paths='LLaVA-Pretrain/*.json' \\
+        --config.init_from[0].run=runs/clip --config.init_from[1].run=runs/vicuna
     txjax train --config=configs/multimodal/llava.py:answers-7B --workdir=runs/llava \\
-        --config.data.data_dir=LLaVA-Instruct --config.init_from=runs/llava_projector
+        --config.data.source.paths='LLaVA-Instruct/*.json' --config.init_from=runs/llava_projector
 
 The tower is frozen in both stages. The first trains the projector alone, on 558 thousand images with captions; the
 second the language model, too, on 665 thousand conversations, of which some have no image. Both folders have the
@@ -18,7 +19,7 @@ Score: not run here. The paper gives 78.5% on VQAv2 for 7B and 80.0% for 13B.
 """
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import BPE, Conversations, PadSquare, PlainTemplate, Stretch, Trained, VicunaTemplate
+from txjax.data import BPE, ConversationFiles, Conversations, PadSquare, PlainTemplate, Stretch, Trained, VicunaTemplate
 from txjax.experiment import Experiment
 from txjax.models.multimodal.llava.card import llava15
 from txjax.nn import Stack
@@ -52,9 +53,8 @@ def get_config(variant: str = "projector-7B") -> Experiment:
         model=llava15(size, tower={"dtype": "bfloat16"}, dtype="bfloat16", stack=Stack(remat="full")),
         objective=NextToken(loss=CrossEntropy(chunk=256)),
         data=Conversations(
-            name="txjax_conversations",
+            source=ConversationFiles("llava/*.json", held_out=0.0),
             split="train",
-            data_dir="llava",
             template=TEMPLATES[stage],
             tokenizer=tokenizer,
             transforms=(PadSquare(), Stretch(336)),

@@ -114,8 +114,8 @@ GOOD = {"audio": "a.wav", "text": "one"}
     ("lines", "message"),
     [
         ([], r"expected a listing with rows, got '.*train.jsonl without any'"),
-        (["{"], r"expected a JSON object with the path .*train.jsonl: line 1: Expecting property"),
-        (["[1]"], r"expected a JSON object with the path .*train.jsonl: line 1: expected a JSON object, got '\[1\]'"),
+        (["{"], r"expected a row with the path of .*train.jsonl: line 1: Expecting property"),
+        (["[1]"], r"expected a row with the path of .*train.jsonl: line 1: expected a JSON object, got '\[1\]'"),
         ([{"text": "one"}], r"expected a file of .wav, .flac as file_name, got '.*train.jsonl: line 1: None'"),
         ([GOOD, {**GOOD, "audio": "b.wav"}], r"expected a file that is in .*train.jsonl: line 2: b.wav'"),
         ([GOOD, {**GOOD, "audio": "../a.wav"}], r"expected a file inside of .*train.jsonl: line 2: ../a.wav'"),

@@ -9,6 +9,7 @@ from PIL import Image
 
 from txjax.__main__ import main
 from txjax.data import ImageFolder, Images
+from txjax.data.sources import folder_walks
 from txjax.types import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,36 @@ def test_the_path_is_all_that_images_of_other_sizes_need_where_the_config_resize
     small = ("--config.model.width=32", "--config.model.heads=1", "--config.model.depth=1", "--config.batch_size=2")
     assert train("vit_imagenet.py", photos, tmp_path / "run", *small, "--dry_run") == 0
     assert "examples: train " in capsys.readouterr().out
+
+
+def test_a_table_is_a_list_by_its_name_or_where_it_is_named(photos, caplog):
+    lines = [f"cat/{n}.png,red\n" for n in range(10)]
+    (photos / "colours.csv").write_text("path,colour\n" + "".join(lines))
+    source = ImageFolder(str(photos))
+    assert "label" in source.features() and len(source.open("train+validation+test", ["file"])) == 30
+    assert caplog.messages == [
+        f"colours.csv in {photos} is no list by its name, and is not read; data.source.listings names lists"
+    ]
+    listed = ImageFolder(str(photos), listings=("colours.csv",))
+    assert sorted(listed.features()) == ["colour", "file", "path"]
+    assert len(listed.open("train+validation+test", ["path"])) == 10
+    with pytest.raises(UserError, match="data.source.listings: expected files in .*, got 'colour.csv'; did you mean"):
+        ImageFolder(str(photos), listings=("colour.csv",)).features()
+    write(photos / "alone.png")
+    with pytest.raises(UserError, match=r"or metadata.jsonl, got 'alone.png in .*listings=\('colours.csv',\) reads"):
+        source.features()
+
+
+def test_a_folder_is_walked_once_as_long_as_no_file_comes_or_goes(photos, monkeypatch):
+    walked = []
+    walk = folder_walks._walk
+    monkeypatch.setattr(folder_walks, "_walk", lambda folder: walked.append(folder) or walk(folder))
+    data = Images(source=str(photos), shape=(8, 8, 3))
+    data.check()
+    assert len(data.open()) > 20 and walked == [photos]
+    write(photos / "cat" / "new.png", seed=77)
+    assert len(ImageFolder(str(photos)).open("train+validation+test", ["file"])) == 31
+    assert walked == [photos, photos]
 
 
 def test_images_of_other_sizes_are_refused_before_training(photos, tmp_path, capsys):

@@ -11,7 +11,7 @@ from txjax.__main__ import main
 from helpers.conversation_folder import entry, pixels, write
 
 CONFIG = """
-from txjax.data import Conversations
+from txjax.data import ConversationFiles, Conversations
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.multimodal.llava import LLaVA
@@ -26,7 +26,7 @@ def get_config():
     return Experiment(
         model=LLaVA(vocab=258, width=8, depth=1, heads=2, image_token=256, vision=vision),
         objective=NextToken(),
-        data=Conversations("txjax_conversations", "train", image_tokens=4, most_images=2, length=220, shape=(4, 4, 3)),
+        data=Conversations(source=ConversationFiles(), image_tokens=4, most_images=2, length=220, shape=(4, 4, 3)),
         evals={"valid": Evaluation(data=Conversations(split="train"), every_steps=2, batch_size=2)},
         optimizer=AdamW(schedule=Constant(warmup_steps=0), groups=train_all_but("vision/.*")),
         num_steps=2,
@@ -46,7 +46,7 @@ def train(tmp_path, *flags: str) -> int:
     ]
     data_dir = write(tmp_path / "talk", {"a.png": pixels(1)}, train=entries)
     (tmp_path / "config.py").write_text(CONFIG)
-    where = (f"--config={tmp_path}/config.py", f"--workdir={tmp_path}/run", f"--config.data.data_dir={data_dir}")
+    where = (f"--config={tmp_path}/config.py", f"--workdir={tmp_path}/run", f"--config.data.source={data_dir}")
     return main(["train", *where, *flags])
 
 
@@ -120,8 +120,8 @@ def test_a_chat_about_an_image(tmp_path, capsys, monkeypatch):
 def test_more_images_than_the_model_is_given_are_one_line(tmp_path, capsys):
     assert train(tmp_path, "--config.data.most_images=1") == 2
     line = capsys.readouterr().err.strip().splitlines()[0]
-    assert line.startswith("txjax: config.data.unusable: expected usable conversations, got 'txjax_conversations")
-    assert "train.json entry 2): 2 images, more than data.most_images = 1" in line
+    assert line.startswith("txjax: config.data.unusable: expected usable conversations, got '")
+    assert f"got '{tmp_path}/talk/train.json: entry 2: 2 images, more than data.most_images = 1" in line
     assert not (tmp_path / "run").exists()
 
 

@@ -32,7 +32,7 @@ IMAGES = {"a.png": pixels(1), "b.png": pixels(2)}
 
 def conversations(data_dir: str, **fields) -> Conversations:
     small = dict(image_tokens=3, length=260, shape=(4, 4, 3), mean=(0.0,), std=(1.0,))
-    return Conversations("txjax_conversations", "train", data_dir, **small | fields)
+    return Conversations(source=data_dir, **small | fields)
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +127,11 @@ FAULTS = [
 @pytest.mark.parametrize(("unusable", "fault"), FAULTS)
 def test_a_record_that_is_unusable(tmp_path, caplog, unusable, fault):
     data_dir = write(tmp_path, IMAGES, train=[entry("Hi.", "Hello."), unusable])
-    said = f"data.unusable: expected usable conversations, got 'txjax_conversations.*train.json entry 2.: {fault}"
+    said = f"data.unusable: expected usable conversations, got '.*train.json: entry 2: {fault}"
     with pytest.raises(UserError, match=said):
         conversations(data_dir).open()
     source = conversations(data_dir, unusable="skip").open()
-    assert len(source) == 1 and "1 of 2 records are unusable and left out, the first: txjax_" in caplog.text
+    assert len(source) == 1 and f"1 of 2 records are unusable and left out, the first: {data_dir}" in caplog.text
     assert fault.strip("'") in caplog.text
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_image(tmp_path, caplog):
     entries = [entry("<image>", "One.", image="a.png"), entry("<image>", "Two.", image="b.png")]
     data_dir = write(tmp_path, IMAGES, train=entries)
     (tmp_path / "b.png").write_bytes((tmp_path / "b.png").read_bytes()[:40])
-    with pytest.raises(UserError, match=r"data.unusable: .*train.json entry 2\): b.png: .*\"skip\" as data.unusable"):
+    with pytest.raises(UserError, match=r"data.unusable: .*train.json: entry 2: b.png: .*\"skip\" as data.unusable"):
         example(conversations(data_dir).open(), 1)
     source = conversations(data_dir, unusable="skip").open()
     assert not any(x.any() for x in example(source, 1).values())
@@ -160,7 +160,7 @@ def test_conversations_that_are_too_long(folder, tmp_path, caplog):
     assert len(cut) == 3 and "lose their last tokens" in caplog.text
     row = example(cut, 0)
     assert bytes(row["targets"][row["weights"] > 0].tolist()) == b" A cat"
-    with pytest.raises(UserError, match="entry 1.: no place for its answer in length = 90 tokens"):
+    with pytest.raises(UserError, match="entry 1: no place for its answer in length = 90 tokens"):
         conversations(folder, most_images=2, length=90, too_long="cut").open()
     empty = conversations(folder, most_images=2, length=90, too_long="cut", unusable="skip")
     with pytest.raises(UserError, match="at least one conversation with place for its answer"):

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 from txjax.data import (
-    AudioFolder,
     FileSource,
     ImageFolder,
     JSONLines,
@@ -27,7 +25,7 @@ from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
 from helpers import audio_set
-from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of, write_json_lines
+from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of
 
 pytestmark = pytest.mark.claim(
     "Data", "files are records as they lie: splits by content; changes and broken rows are noticed"
@@ -113,87 +111,6 @@ def test_files_named_by_a_split_are_it(kind, tmp_path):
         source.check("test")
 
 
-@every_kind
-def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path):
-    """Even where size and time of change are as before."""
-    source = source_of(kind, tmp_path, rows())
-    records = source.open("train", ["text"])
-    before = records[0]["text"], records.fingerprint
-    path = Path(records.place(0).split(":")[0])
-    stat = path.stat()
-    content = path.read_bytes()
-    words = {ImageFolder: b"IDAT", AudioFolder: b"data"}.get(kind, b"film")
-    assert words in content
-    if kind.__name__ == "ParquetFiles":  # is read from the cache, whose digests are verified whenever it is opened
-        path.write_bytes(content[:-1])
-        with pytest.raises(CorruptData, match=f"{path.name} has changed since the run began"):
-            records[0]
-        return
-    path.write_bytes(content.replace(words, words.upper() if words.islower() else b"IDAS"))
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with pytest.raises(CorruptData, match=rf"{path.name}.*: its bytes have changed since it was indexed"):
-        [records[index] for index in range(len(records))]
-    os.utime(path, ns=(0, 0))  # who opens it again sees another content
-    assert source.open("train", ["text"]).fingerprint != before[1]
-
-
-@every_kind
-def test_a_file_that_is_added_removed_or_grown_is_noticed(kind, tmp_path):
-    source = source_of(kind, tmp_path, rows())
-    records = source.open("train", ["text"])
-    path = Path(records.place(0).split(":")[0])
-    content = path.read_bytes()
-    if issubclass(kind, MediaFolder):
-        new = path.with_name(f"new{path.suffix}")
-        shutil.copy(path, new)
-        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each file, .*new"):
-            source.open("train", ["text"])
-        new.unlink()
-    else:
-        again = source_of(kind, tmp_path, rows(5, 60), name="more")
-        assert len(again.open("train+validation+test", ["text"])) == 65
-        assert again.open("train", ["text"]).fingerprint != records.fingerprint
-        (tmp_path / f"more{path.suffix}").unlink()
-    assert source.open("train", ["text"]).fingerprint == records.fingerprint
-    path.write_bytes(content + b"\n")
-    with pytest.raises(CorruptData, match=rf"{path.name} has changed since the run began \({len(content)} bytes, now"):
-        records[0]
-    path.unlink()
-    with pytest.raises(CorruptData, match=f"{path.name} was there when the run began: No such file"):
-        records[0]
-
-
-BROKEN = {
-    "cut JSON": (b'{"text": "a", "label": "b"', "JSON|delimiter|Expecting"),
-    "no object": (b'["a", "b"]', "expected a JSON object"),
-    "missing field": (b'{"label": "bad"}', "no 'text'; it has label"),
-    "other type": (b'{"text": ["a"], "label": "bad"}', r"'text' is no text: \['a'\]"),
-    "null": (b'{"text": null, "label": "bad"}', "'text' is no text: None"),
-    "wrong encoding": (b'{"text": "caf\xe9", "label": "bad"}', "utf-8"),
-    "NaN": (b'{"text": "a", "label": "bad", "score": NaN}', "NaN is no number of JSON"),
-    "nested too deeply": (b"[" * 100_000, "JSON that is nested too deeply"),
-}
-
-
-@pytest.mark.parametrize(("line", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_line_is_one_message_or_a_counted_skip(line, message, tmp_path, caplog):
-    path = tmp_path / "rows.jsonl"
-    write_json_lines(path, rows(1100))
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:1050], line + b"\n", *lines[1050:]]))
-    source = JSONLines(str(path), held_out=0.0)
-    records = source.open("train", ["text", "label"])
-    with pytest.raises(CorruptData) as error:
-        records.read(0, len(records))
-    assert str(error.value).startswith(f"{path}: line 1051: ") and "\n" not in str(error.value)
-    with pytest.raises(CorruptData, match=message):
-        records[1050]
-    skipped = JSONLines(str(path), held_out=0.0, corrupt="skip").open("train", ["text", "label"])
-    assert len(skipped) == 1100 and skipped[1050]["text"] == rows(1100)[1050]["text"].encode()
-    (line,) = [text for text in caplog.messages if "broken" in text]
-    assert line.startswith(f"1 of 1101 rows of {path} are broken and left out, the first: {path}: line 1051")
-
-
 def test_rows_of_tables_have_line_breaks_and_quotes_and_a_mark_of_their_encoding(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes('\ufefftext,label\r\n"one,\n""two""",bad\r\n\r\nthree,good\r\nfour\r\n'.encode())
@@ -201,6 +118,9 @@ def test_rows_of_tables_have_line_breaks_and_quotes_and_a_mark_of_their_encoding
         Tables(str(path)).features()
     records = Tables(str(path), held_out=0.0, corrupt="skip").open("train", ["text", "label"])
     assert [records[i]["text"] for i in range(len(records))] == [b'one,\n"two"', b"three"]
+    path.write_text('text,label\n"one,bad\ntwo,good\n')
+    with pytest.raises(CorruptData, match=r"rows.csv: line 2: unexpected end of data"):
+        Tables(str(path)).features()
     path.write_text("text,text\na,b\n")
     with pytest.raises(UserError, match=r"data\.source: expected .*a first row that names each column once"):
         Tables(str(path)).features()
@@ -275,6 +195,11 @@ def test_members_of_a_tar_file_are_columns_by_their_endings(tmp_path):
         {"key": "a/1", "image": sound, "label": "3"},
         {"key": "b", "audio": picture, "said": "one"},
     ]
+    for others in ({"b.json": b'{"audio": "one"}'}, {"b.flac": b"another"}, {"b.json": b'{"key": "c"}'}):
+        rows = write(**{"b.wav": picture}, **others).table().rows
+        with pytest.raises(CorruptData, match="a.tar: b.(json|flac): '(audio|key)' is another member's column, too"):
+            rows.row(0)
+    assert write(**{"b.txt": b"a", "b.json": b'{"key": "b"}'}).table().rows.row(0) == {"key": "b", "text": "a"}
     path = tmp_path / "a.tar"
     path.write_bytes(path.read_bytes()[:1100])
     with pytest.raises(UserError, match=r"data.source: expected a whole tar file, got '.*a.tar"):
@@ -293,7 +218,7 @@ def test_no_link_leads_out_of_a_folder(tmp_path):
     ("path", "message"),
     [
         ("none/*.jsonl", "expected a file, or a pattern of files, got 'none/.*jsonl'"),
-        ("rows.json", "expected a path or pattern that ends with one of .jsonl, .* did you mean .jsonl"),
+        ("rows.jsn", "expected a path or pattern that ends with one of .json, .* did you mean .json"),
         (".", "a folder needs a pattern"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import ImageFolder, JSONLines
+from txjax.data.sources.source_of import source_at
 from txjax.log import read_metrics
 
 from helpers import runs
@@ -34,9 +35,7 @@ IMAGES = (
 def test_random_kills_change_nothing(kind, tmp_path, capsys):
     source = source_of(kind, tmp_path, rows(300))
     name, sizes = ("vision/vit_digits.py", IMAGES) if kind is ImageFolder else ("text/gpt_tiny.py", TEXT)
-    settings = (
-        f"--config.data.source={source!r}" if kind.__name__ == "TextFiles" else f"--config.data.source={source.paths}"
-    )
+    settings = f"--config.data.source={source.paths if source == source_at(source.paths) else repr(source)}"
     flags = [f"--config={ROOT}/configs/{name}", settings, *sizes, "--config.batch_size=4", "--config.num_steps=24"]
     flags += ["--config.optimizer.schedule.warmup_steps=0", "--kills=6", "--steps=24", f"--workdir={tmp_path}/trial"]
     assert main(["chaos", *flags, "--json"]) == 0

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.data import Conversations, PlainTemplate, Turn, VicunaTemplate
+from txjax.data import ConversationFiles, Conversations, PlainTemplate, Turn, VicunaTemplate
 from txjax.decoding import Cached, Chat, Conversation, Sampling, pad_prompts, prompts_for
 from txjax.decoding.pictured_prompts import PicturedPrompt
 from txjax.models.multimodal.llava import LLaVA
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.claim(
 )
 
 DATA = Conversations(
-    "txjax_conversations",
+    source=ConversationFiles(),
     template=VicunaTemplate(system=""),
     image_tokens=4,
     most_images=2,

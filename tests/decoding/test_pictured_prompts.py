@@ -19,7 +19,7 @@ def test_a_question_is_what_training_has_before_the_answer(tmp_path, template):
     images = {"a.png": pixels(1)}
     data_dir = write(tmp_path, images, train=[entry(f"<image>\n{QUESTION}", "A cat.", image="a.png")])
     small = dict(image_tokens=3, length=260, shape=(4, 4, 3), mean=(0.0,), std=(1.0,), template=template)
-    data = Conversations("txjax_conversations", "train", data_dir, **small)
+    data = Conversations(source=data_dir, **small)
     row = data.open().example(0, 0, np.random.default_rng(0))
     form = prompts_for(data, "config.data")
     inputs = form.inputs([PicturedPrompt(QUESTION, (f"{tmp_path}/a.png",))], "--image")

@@ -55,7 +55,7 @@ def test_the_patches_that_an_answer_attends_to(tmp_path):
     entries = [entry("<image>\nWhat?", "A cat.", image="a.png"), entry("Hi.", "Ho.")]
     data_dir = write(tmp_path, {"a.png": pixels(1)}, train=entries)
     fields = dict(template=VicunaTemplate(system=""), image_tokens=4, length=48, shape=(4, 4, 3))
-    data = Conversations("txjax_conversations", "train", data_dir, **fields)
+    data = Conversations(source=data_dir, **fields)
     params = variables(model(), tokens=jnp.full((1, 8), 256), image=jnp.zeros((1, 4, 4, 3)))
     examples = list(examples_of(model(), NextToken(), data, "data", 2))
     assert examples[0].patches.tolist() == [6, 7, 8, 9] and not len(examples[1].patches)

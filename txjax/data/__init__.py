@@ -55,7 +55,9 @@ from txjax.data.multimodal.questions import (
 )
 from txjax.data.multimodal.shuffled_images import ShuffledImages
 from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
+from txjax.data.sources.conversation_files import ConversationFiles
 from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.python_rows import PythonRows
@@ -91,6 +93,8 @@ __all__ = [
     "ParquetFiles",
     "FileSource",
     "ImageFolder",
+    "ConversationFiles",
+    "JSONArrays",
     "JSONLines",
     "PythonRows",
     "RecordSource",

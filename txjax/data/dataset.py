@@ -10,7 +10,7 @@ import numpy as np
 
 from txjax.data.keys import Key
 from txjax.data.sources.record_source import RecordSource, RecordSplit
-from txjax.data.sources.source_of import source_field, source_of
+from txjax.data.sources.source_of import source_at, source_field, source_of
 from txjax.types import UserError, config_field
 
 Example = dict[str, np.ndarray]
@@ -156,7 +156,11 @@ class RecordDataset(Dataset):
     @property
     def record_split(self) -> RecordSplit:
         """The split of the source that is read."""
-        return RecordSplit(source_of(self), self.split, self.class_features())
+        return RecordSplit(source_of(self, self.source_at), self.split, self.class_features())
+
+    def source_at(self, path: str) -> RecordSource:
+        """The source that a path says, by the ending of its name."""
+        return source_at(path)
 
     def class_features(self) -> tuple[str, ...]:
         """The features that are read as classes."""

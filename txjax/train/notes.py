@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from txjax import backend, distributed, tree
+from txjax.data.file_changes import file_digests
 from txjax.data.loading.default_eval_data import differences
 from txjax.log import setup_logging
 from txjax.train.prepare import Run
@@ -43,7 +44,8 @@ def _write_notes(run: Run, costs: Mapping[str, int]) -> None:
     counts = {**costs, "tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // run.experiment.batch_size}
     origins = run.init_source.facts if run.init_source else None
     write_config(run.workdir, run.experiment)
-    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), origins)
+    files = file_digests(run.experiment)
+    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), origins, files)
 
 
 def _warn_of_jump(run: Run, start: int) -> None:

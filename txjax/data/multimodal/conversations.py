@@ -2,6 +2,8 @@
 
 import dataclasses
 import hashlib
+import os
+from pathlib import PurePath
 from typing import Any
 
 import jax
@@ -20,7 +22,9 @@ from txjax.data.multimodal.conversation_templates import MARKER, ConversationTem
 from txjax.data.multimodal.conversation_tokens import StoredConversations, open_conversations
 from txjax.data.multimodal.conversation_turns import StoredTurns, Turns
 from txjax.data.multimodal.record_images import ImageStack, RecordImages
+from txjax.data.sources.conversation_files import ConversationFiles
 from txjax.data.sources.record_places import describe_place
+from txjax.data.sources.record_source import RecordSource
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
 from txjax.types import UserError, config_field, require, spec
 
@@ -38,7 +42,7 @@ class Conversations(RecordDataset):
     an answer's or the end of one, else 0. image float32 [H W C], (pixels / 255 - mean) / std, or, if a conversation may
     have several, images float32 [I H W C]; zeros where there is none.
 
-    `txjax_conversations` reads LLaVA's own JSON beside a folder of images (`conversation_folders`).
+    LLaVA's own JSON beside images is the source `ConversationFiles`, also of a path.
 
     Attributes:
       turns: what makes the turns of a record: `StoredTurns`, or `QuestionTurns` of other features.
@@ -84,6 +88,12 @@ class Conversations(RecordDataset):
         if self.most_images > 1:
             return specs | {"images": spec((self.most_images, *self.shape), "float32")}
         return specs | {"image": spec(tuple(self.shape), "float32")}
+
+    def source_at(self, path: str) -> RecordSource:
+        is_folder = os.path.isdir(os.path.expanduser(path))
+        if is_folder or {".json", ".jsonl"} & set(PurePath(path).suffixes):
+            return ConversationFiles(f"{path}/*.json" if is_folder else path)
+        return super().source_at(path)
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()

@@ -118,7 +118,7 @@ class ArrowRows:
 
     def _row(self, file: int, number: int) -> Row:
         index = number - int(self.firsts[file])
-        return {name: column[index].as_py() for name, column in self._columns(file).items()}
+        return {name: _value(column[index]) for name, column in self._columns(file).items()}
 
     def _columns(self, file: int) -> dict[str, Any]:
         return dict(zip(self.schema.names, self._tables[file].columns, strict=True))
@@ -139,6 +139,14 @@ class ArrowRows:
 
         load = lambda folder: np.load(folder / "digests.npy", allow_pickle=False)  # noqa: E731
         return disk_cache.get_or_build("rows", made_from, build, load)
+
+
+def _value(scalar: Any) -> Any:
+    """The value in Python; of a text with bytes that are not UTF-8 these bytes, which are no text."""
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return error.object
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data.sources.file_listings import Entry, path_inside
+from txjax.data.sources.folder_walks import FolderWalk
 from txjax.types import UserError
 
 OBJECTS = "objects"  # the column of the boxes
@@ -28,10 +29,18 @@ class CocoListing:
     classes: tuple[str, ...]
 
 
-def find_coco(folder: Path) -> list[Path]:
+@functools.lru_cache(maxsize=8)
+def find_coco(walk: FolderWalk) -> tuple[str, ...]:
     """The files in a folder, and in its folders, that are annotations like COCO's."""
-    paths = [path for pattern in ("*.json", "*/*.json") for path in sorted(folder.glob(pattern))]
-    return [path for path in paths if isinstance(_content(path), dict) and set(KEYS) <= _content(path).keys()]
+    names = sorted((name for name in walk.files if name.endswith(".json") and name.count("/") < 2), key=_depth_first)
+    contents = {name: _content(walk.folder / name) for name in names}
+    return tuple(
+        name for name, content in contents.items() if isinstance(content, dict) and set(KEYS) <= content.keys()
+    )
+
+
+def _depth_first(name: str) -> tuple[int, str]:
+    return name.count("/"), name
 
 
 def read_coco(folder: Path, path: Path, medium: str) -> CocoListing:
@@ -76,7 +85,7 @@ def find_image(folder: Path, listing: Path, name: str) -> str:
     bases = beside[:1] or [path for path in sorted(folder.iterdir()) if path.is_dir() and (path / name).is_file()]
     if len(bases) > 1:
         raise UserError("data.source", f"one image {name} in {folder}", ", ".join(path.name for path in bases))
-    return path_inside(folder, bases[0] if bases else listing.parent, name, str(listing))
+    return path_inside(folder, bases[0] if bases else listing.parent, name, lambda: str(listing))
 
 
 @functools.lru_cache(maxsize=8)

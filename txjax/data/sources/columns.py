@@ -1,8 +1,9 @@
 """The columns of rows of files: of which kind each is, as a feature of TFDS, and its values as TFDS decodes them."""
 
+import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,11 @@ from txjax.data.sources.file_rows import Row
 from txjax.types import UserError, join_names
 
 SAMPLE = 1000  # rows by which the kinds of columns are known
-KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio", "objects")
+MOST = 0.9  # the share of values that say the kind of a column; those of another kind are broken
+# Kinds of values that are one kind of column together.
+FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
+KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
+KINDS += ("images", "objects", "messages")
 
 
 OBJECT_TYPES = {"bbox": np.float32, "label": np.int64, "area": np.float32, "is_crowd": np.bool_}
@@ -24,7 +29,8 @@ class Column:
     Attributes:
       name: its name.
       kind: one of `KINDS`; "texts", "wholes" and "numbers" are lists; a "class" has names as values, a
-        "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image.
+        "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image,
+        "messages" those of a conversation.
       classes: the names of the classes.
     """
 
@@ -54,6 +60,10 @@ class Column:
                 return tfds.features.Sequence(of_one[self.kind.removesuffix("s")]())
             case "text":
                 return tfds.features.Text()
+            case "images":
+                return tfds.features.Sequence(tfds.features.Image(shape=(None, None, 3), encoding_format=None))
+            case "messages":
+                return tfds.features.Sequence({"from": tfds.features.Text(), "value": tfds.features.Text()})
         return tfds.features.Scalar(of_one[self.kind]())
 
     def value(self, row: Row) -> Any:
@@ -82,6 +92,10 @@ class Column:
                 return np.int64(_whole(value))
             case "number":
                 return np.float64(_number(value))
+            case "images":
+                return [_file(content) for content in _list(value)]
+            case "messages":
+                return {name: [_text(message[name]).encode() for message in value] for name in ("from", "value")}
             case "objects":
                 return {name: np.array(value[name], dtype) for name, dtype in OBJECT_TYPES.items()}
         return _file(value)
@@ -154,19 +168,30 @@ def infer_columns(rows: Iterable[Row], strings: bool, kinds: dict[str, str]) -> 
 
 def _kind_of_texts(values: list[str]) -> str:
     filled = [value for value in values if value]
-    for kind, convert in (("whole", int), ("number", _number)):
-        try:
-            for value in filled:
-                convert(value)
-        except ValueError:
-            continue
-        if filled and (kind == "number" or len(filled) == len(values)):
-            return kind
-    return "text"
+    numbers = [value for value in filled if _fits(value, _number)]
+    if not filled or len(numbers) < MOST * len(filled):
+        return "text"
+    return "whole" if len(filled) == len(values) and all(_fits(value, int) for value in numbers) else "number"
+
+
+def _fits(value: str, convert: Callable[[str], object]) -> bool:
+    try:
+        convert(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _kind(values: list[Any]) -> str | None:
-    kinds = {_kind_of(value) for value in values if value is not None}
+    counts = collections.Counter(_kind_of(value) for value in values if value is not None)
+    for family in FAMILIES:
+        if counts and sum(counts[kind] for kind in family) >= MOST * counts.total():
+            return _joint_kind(set(counts) & set(family))
+    return _joint_kind(set(counts))
+
+
+def _joint_kind(kinds: set[str | None]) -> str | None:
+    """The kind that values of these kinds have together, if there is one."""
     if kinds == {"whole", "number"}:
         return "number"
     if "texts" in kinds and kinds <= {"texts", "empty"} or kinds == {"empty"}:

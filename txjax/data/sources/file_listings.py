@@ -1,17 +1,22 @@
 """Listings: what a folder of files says about each of them, in JSON lines or a table."""
 
-import csv
 import dataclasses
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from txjax.data.sources.file_rows import Row
-from txjax.data.sources.json_lines import parse_object
+from txjax.data.sources.file_states import FileState
+from txjax.data.sources.folder_walks import FolderWalk
+from txjax.data.sources.json_lines import JSONLines
+from txjax.data.sources.split_names import split_in_name
+from txjax.data.sources.tables import Tables
+from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
 METADATA = ("metadata.jsonl", "metadata.csv")
-MANIFESTS = ("*.jsonl", "*manifest.json", "*.csv")
+ENDINGS = (".jsonl", ".csv")
 FILE_NAME = "file_name"  # the column of a file's path by the custom of `datasets`
 
 
@@ -32,14 +37,32 @@ class Entry:
     listing: str
 
 
-def find_listings(folder: Path) -> list[Path]:
-    """`metadata.jsonl` or `metadata.csv` in the folder and in its folders; if there is none, its other lists."""
-    paths = {path for name in METADATA for pattern in (name, f"*/{name}") for path in folder.glob(pattern)}
-    paths = paths or {path for pattern in MANIFESTS for path in folder.glob(pattern)}
-    return sorted(path for path in paths if not path.name.startswith("."))
+def find_listings(walk: FolderWalk) -> list[str]:
+    """`metadata.jsonl` or `metadata.csv` in the folder and in its folders; if there is none, its manifests.
+
+    These are JSON lines and tables in the folder itself with a split or `manifest` in their names, and
+    `*manifest.json`. Another table or file of JSON lines lists nothing.
+    """
+    metadata = [name for name in walk.files if PurePosixPath(name).name in METADATA and name.count("/") < 2]
+    return metadata or [name for name in walk.files if "/" not in name and _is_manifest(name)]
 
 
-def read_listing(folder: Path, path: Path, suffixes: tuple[str, ...], medium: str) -> list[Entry]:
+def _is_manifest(name: str) -> bool:
+    return (
+        name.endswith("manifest.json")
+        or name.endswith(ENDINGS)
+        and ("manifest" in name or split_in_name(name) is not None)
+    )
+
+
+def other_tables(walk: FolderWalk, listings: list[str]) -> list[str]:
+    """The tables and JSON lines in the folder itself that are no listings."""
+    return [name for name in walk.files if "/" not in name and name.endswith(ENDINGS) and name not in listings]
+
+
+def read_listing(
+    folder: Path, listing: str, suffixes: tuple[str, ...], medium: str, faults: list[str] | None = None
+) -> list[Entry]:
     """The entries of a listing, in its order.
 
     The column `file_name` has the path of each file, from the listing's folder; if there is none, the first column
@@ -47,63 +70,56 @@ def read_listing(folder: Path, path: Path, suffixes: tuple[str, ...], medium: st
 
     Args:
       folder: that the source reads.
+      listing: the path of the listing in it.
       suffixes: the endings of the files' names.
       medium: the name of the content where the column is `file_name`.
+      faults: lines that are broken are left out and added to these. If None, the first one is an error.
 
     Raises:
       UserError: a line is no row, or names no file inside the folder.
     """
-    entries = []
+    path = folder / listing
+    source = Tables(str(path)) if path.suffix == ".csv" else JSONLines(str(path))
+    rows = source.read_files([FileState.of(str(path))])
+    entries: list[Entry] = []
     column = None
-    for number, row in _rows(path):
-        place = f"{path}: line {number}"
-        if column is None:
-            listed = [name for name, value in row.items() if _ends_with(value, suffixes)]
-            column = FILE_NAME if FILE_NAME in row else listed[0] if listed else None
-        if column is None or not _ends_with(row.get(column), suffixes):
-            expected = f"a file of {', '.join(suffixes)} as {column or FILE_NAME}"
-            raise UserError("data.source", expected, f"{place}: {row.get(column or FILE_NAME)!r:.60}")
-        feature = medium if column == FILE_NAME else column
-        name = path_inside(folder, path.parent, str(row[column]), place)
+    for number in range(len(rows.digests)):
+        place = functools.partial(rows.place, number)  # is slow
+        try:
+            row = rows.row(number)
+            if column is None:
+                listed = [name for name, value in row.items() if _ends_with(value, suffixes)]
+                column = FILE_NAME if FILE_NAME in row else listed[0] if listed else None
+            if column is None or not _ends_with(row.get(column), suffixes):
+                expected = f"a file of {', '.join(suffixes)} as {column or FILE_NAME}"
+                raise UserError("data.source", expected, f"{place()}: {row.get(column or FILE_NAME)!r:.60}")
+            name = path_inside(folder, path.parent, str(row[column]), place)
+        except (CorruptData, UserError) as error:
+            if faults is None:
+                raise error if isinstance(error, UserError) else _unreadable(error) from None
+            faults.append(str(error))
+            continue
         others = {key: value for key, value in row.items() if key != column}
-        entries.append(Entry(name, feature, others, path.relative_to(folder).as_posix()))
+        entries.append(Entry(name, medium if column == FILE_NAME else column, others, listing))
     if not entries:
         raise UserError("data.source", "a listing with rows", f"{path} without any")
     return entries
 
 
-def _rows(path: Path) -> Iterable[tuple[int, Row]]:
-    """The rows of a listing with the numbers of their lines. Raises UserError for a line that is none."""
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix == ".csv":
-        reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
-        try:
-            for row in reader:
-                if None in row or None in row.values():
-                    expected = f"{len(reader.fieldnames or ())} values"
-                    raise UserError("data.source", expected, f"{path}: line {reader.line_num}: more or fewer")
-                yield reader.line_num, dict(row)
-        except csv.Error as error:
-            raise UserError("data.source", "a table", f"{path}: line {reader.line_num}: {error}") from error
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            yield number, parse_object(line)
-        except ValueError as error:
-            expected = "a JSON object with the path of a file in each line"
-            raise UserError("data.source", expected, f"{path}: line {number}: {error}") from error
+def _unreadable(error: CorruptData) -> UserError:
+    return UserError("data.source", "a row with the path of a file in each line", str(error))
 
 
 def _ends_with(value: object, suffixes: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value.lower().endswith(suffixes)
 
 
-def path_inside(folder: Path, base: Path, name: str, place: str) -> str:
+def path_inside(folder: Path, base: Path, name: str, place: Callable[[], str]) -> str:
     """The path of a file from the folder. Raises UserError if it is outside of it or isn't there."""
     root = folder.resolve()
     path = Path(os.path.normpath(base.resolve() / PurePosixPath(name)))
     if not path.is_relative_to(root):
-        raise UserError("data.source", f"a file inside of {folder}", f"{place}: {name}")
+        raise UserError("data.source", f"a file inside of {folder}", f"{place()}: {name}")
     if not path.is_file():
-        raise UserError("data.source", f"a file that is in {folder}", f"{place}: {name}")
+        raise UserError("data.source", f"a file that is in {folder}", f"{place()}: {name}")
     return path.relative_to(root).as_posix()

@@ -1,10 +1,10 @@
 """Files as a source of records: where they lie, with parts that are held out by a hash of each record."""
 
+import collections
 import dataclasses
 import functools
 import hashlib
 import logging
-import re
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
@@ -16,12 +16,11 @@ from txjax.data.sources.columns import SAMPLE, Column, class_name, infer_columns
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_states import FileState, find_files
 from txjax.data.sources.record_source import Features, Records, RecordSource
+from txjax.data.sources.split_names import ALIASES, SPLITS, split_name
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError, config_field, near_misses
 
 logger = logging.getLogger("txjax")
-SPLITS = ("train", "validation", "test")
-ALIASES = {"valid": "validation", "val": "validation", "dev": "validation"}
 MOST_CLASSES = 10_000
 
 
@@ -68,12 +67,14 @@ class FileSource(RecordSource):
         """The columns that say where a row is, and not what it is."""
         return ()
 
-    def values_are_texts(self) -> bool:
+    def values_are_texts(self, rows: Rows) -> bool:
         """Whether all values are texts, of which some stand for numbers."""
         return False
 
     def find(self) -> list[FileState]:
         """The files, as they are now."""
+        if not self.paths:
+            raise UserError("data.source", "the path of files, or a pattern", None, hint="--config.data.source=PATH")
         return find_files(self.paths, "data.source")
 
     @property
@@ -97,13 +98,13 @@ class FileSource(RecordSource):
     def table(self) -> "Table":
         """The rows of the files, as they are now, with their columns and splits."""
         files = self.find()
-        key = f"{type(self)} {self!r} {files}"
-        if key not in _opened:
-            _opened[key] = Table(self, self.read_files(files))
-        return _opened[key]
+        settings = f"{type(self)} {self!r}"
+        if settings not in _opened or _opened[settings][0] != files:
+            _opened[settings] = files, Table(self, self.read_files(files))
+        return _opened[settings][1]
 
 
-_opened: dict[str, "Table"] = {}  # by settings and states of files, so that each is indexed once
+_opened: dict[str, tuple[list[FileState], "Table"]] = {}  # by settings, so that a state of files is indexed once
 
 
 class Table:
@@ -117,8 +118,8 @@ class Table:
         self._classes = functools.cache(self._class_column)
 
     @functools.cached_property
-    def plain_columns(self) -> dict[str, Column]:
-        """The columns by the first rows."""
+    def sample(self) -> list[Row]:
+        """The first rows that can be read."""
         rows: list[Row] = []
         for number in range(min(SAMPLE, len(self.rows.digests))):
             try:
@@ -126,11 +127,24 @@ class Table:
             except CorruptData:
                 if self.source.corrupt == "refuse":
                     raise
-        columns = infer_columns(rows, self.source.values_are_texts(), self.source.kinds)
+        return rows
+
+    @functools.cached_property
+    def plain_columns(self) -> dict[str, Column]:
+        """The columns by the first rows."""
+        columns = infer_columns(self.sample, self.source.values_are_texts(self.rows), self.source.kinds)
         columns |= self.source.stated_columns(self.rows)
         if not columns:
             raise UserError("data.source", "rows with columns", self.rows.place(0))
         return columns
+
+    @functools.cached_property
+    def required_columns(self) -> list[Column]:
+        """The columns without which a row is broken: whose kind is stated, and that half of the first rows have."""
+        stated = {*self.source.kinds, *self.source.stated_columns(self.rows)}
+        filled = collections.Counter(name for row in self.sample for name, value in row.items() if value is not None)
+        names = stated | {name for name, count in filled.items() if 2 * count >= len(self.sample)}
+        return [column for column in self.plain_columns.values() if column.name in names]
 
     def columns(self, classes: tuple[str, ...]) -> dict[str, Column]:
         """The columns, some of which are read as classes."""
@@ -170,7 +184,7 @@ class Table:
         for number in range(len(self.rows.digests)):
             try:
                 row = self.rows.row(number)
-                for column in self.plain_columns.values():
+                for column in self.required_columns:
                     column.value(row)
             except CorruptData as error:
                 faults[number] = str(error)
@@ -236,19 +250,6 @@ def mix(digests: UInt32[np.ndarray, "N"]) -> UInt64[np.ndarray, "N"]:
         x ^= x >> np.uint64(shift)
         x = (x * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
     return x ^ (x >> np.uint64(16))
-
-
-def split_in_name(text: str) -> str | None:
-    """The split that a part of a file's name says, such as `instances_train2017.json`."""
-    words = (word.rstrip("0123456789") for word in re.split(r"[._-]", text))
-    return next((split for word in words if (split := split_name(word))), None)
-
-
-def split_name(text: str) -> str | None:
-    """The split with whose name a file's or folder's name begins, such as `train-00000-of-00002.parquet`."""
-    stem = re.split(r"[._-]", text)[0].lower()
-    name = ALIASES.get(stem, stem)
-    return name if name in SPLITS else None
 
 
 def _is_whole(text: str) -> bool:

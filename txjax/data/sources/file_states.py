@@ -3,8 +3,14 @@
 import dataclasses
 import glob
 import os
+import zlib
 from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
+from jaxtyping import UInt32
+
+from txjax.data.loading import disk_cache
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
@@ -38,6 +44,28 @@ class FileState:
         if now != self:
             sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else "another time of change"
             raise CorruptData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
+
+
+def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray, "N"]:
+    """CRC-32 of the content of each file, from the cache.
+
+    Args:
+      title: what the files are of, for the terminal.
+    """
+    made_from = {"files": [dataclasses.astuple(file) for file in files]}
+
+    def build(folder: Path) -> None:
+        checksums = np.zeros(len(files), np.uint32)
+        with disk_cache.progress(f"index of {title}", len(files)) as advance:
+            for number, file in enumerate(files):
+                checksums[number] = zlib.crc32(Path(file.path).read_bytes())
+                advance(1)
+        np.save(folder / "digests.npy", checksums)
+
+    def load(folder: Path) -> UInt32[np.ndarray, "N"]:
+        return np.load(folder / "digests.npy", allow_pickle=False)  # type: ignore[no-any-return]
+
+    return disk_cache.get_or_build("rows", made_from, build, load)
 
 
 def find_files(patterns: str | Sequence[str], field: str = "data.source") -> list[FileState]:

@@ -9,7 +9,6 @@ from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import cut_lines
 from txjax.data.sources.line_rows import LineRows
-from txjax.data.sources.unpacked import unpack
 
 
 @dataclasses.dataclass
@@ -17,7 +16,7 @@ class JSONLines(FileSource):
     """JSON lines, also compressed as `.gz` or `.zst`, which are unpacked once into the cache."""
 
     def read_files(self, files: list[FileState]) -> Rows:
-        return LineRows(unpack(files), "lines", cut_lines, lambda path, head: parse_object)
+        return LineRows(files, "lines", cut_lines, lambda path, head: parse_object)
 
 
 def parse_object(text: str) -> Row:

@@ -5,10 +5,12 @@ sizes and times of change of the files.
 """
 
 import dataclasses
-import mmap
+import io
+import itertools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Int64, UInt32
@@ -17,11 +19,9 @@ from txjax.data.loading import disk_cache
 from txjax.data.sources.file_states import FileState
 
 LAYOUT = 1  # version of the files; indexes of other versions are not used
-CHUNK = 1 << 24  # bytes that are searched at a time
-NEWLINE = ord("\n")
-QUOTE = ord('"')
-# The ends of the rows of a file, just behind their newlines, by the file's bytes; the last is the file's end.
-Cut = Callable[[mmap.mmap], Int64[np.ndarray, "N"]]
+BUFFER = 1 << 20  # bytes that are read at a time
+BATCH = 256  # blocks of lines that are indexed at a time
+Cut = Callable[[BinaryIO], Iterator[list[bytes]]]  # reads the rows of a file, one or several lines each, in batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,59 +68,60 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
 
 def index_file(path: str, cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The starts, ends and checksums of the rows of a file; rows of nothing but white space are left out."""
-    with open(path, "rb") as file:
-        if not file.seek(0, 2):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
-            ends = cut(content)
-            starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-            short = np.flatnonzero(ends - starts <= 2)  # of longer ones the reader says what is wrong
-            blank = [row for row in short.tolist() if not content[starts[row] : ends[row]].strip()]
-            starts = np.delete(starts, blank)
-            ends = np.delete(ends, blank)
-            spans = zip(starts.tolist(), ends.tolist(), strict=True)
-            checksums = np.fromiter((zlib.crc32(view[a:b]) for a, b in spans), np.uint32, len(starts))
-    return starts, ends, checksums
+    sizes = [np.zeros(0, np.int64)]
+    checksums = [np.zeros(0, np.uint32)]
+    blank = [np.zeros(0, bool)]
+    with open(path, "rb", buffering=BUFFER) as file:
+        for rows in cut(file):
+            sizes.append(_sizes(rows))
+            checksums.append(np.fromiter(map(zlib.crc32, rows), np.uint32, len(rows)))
+            blank.append(sizes[-1] <= 2)  # of longer ones the reader says what is wrong
+            blank[-1][blank[-1]] = [not rows[row].strip() for row in np.flatnonzero(blank[-1])]
+    ends = np.cumsum(np.concatenate(sizes))
+    kept = ~np.concatenate(blank)
+    return (ends - np.concatenate(sizes))[kept], ends[kept], np.concatenate(checksums)[kept]
 
 
-def cut_lines(content: mmap.mmap) -> Int64[np.ndarray, "N"]:
+def cut_lines(file: BinaryIO) -> Iterator[list[bytes]]:
     """A row is a line."""
-    return np.concatenate([_newlines(content, start)[0] for start in range(0, len(content), CHUNK)] + [_last(content)])
+    return iter(lambda: file.readlines(BUFFER), [])
 
 
-def cut_quoted_lines(content: mmap.mmap) -> Int64[np.ndarray, "N"]:
+def cut_quoted_lines(file: BinaryIO) -> Iterator[list[bytes]]:
     """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
-    ends = []
-    inside = 0
-    for start in range(0, len(content), CHUNK):
-        newlines, block = _newlines(content, start)
-        quotes = (np.cumsum(block == QUOTE) + inside) & 1
-        ends.append(newlines[quotes[newlines - start - 1] == 0])
-        inside = int(quotes[-1])
-    return np.concatenate([*ends, _last(content)])
+    begun: list[bytes] = []  # lines of a row whose last quote isn't there yet
+    while block := file.read(BUFFER) + file.readline():
+        lines = io.BytesIO(block).readlines()
+        counts = map(bytes.count, lines, itertools.repeat(b'"')) if b'"' in block else itertools.repeat(0)
+        quotes = np.cumsum(np.fromiter(counts, np.int64, len(lines)))
+        ends = np.flatnonzero((quotes & 1) == bool(begun)) + 1
+        if not begun and len(ends) == len(lines):
+            yield lines
+            continue
+        rows = []
+        first = 0
+        for end in ends.tolist():
+            rows.append(b"".join([*begun, *lines[first:end]]))
+            begun = []
+            first = end
+        begun += lines[first:]
+        yield rows
+    yield [b"".join(begun)] * bool(begun)
 
 
 def cut_blocks(size: int) -> Cut:
     """A row is as many whole lines as have at least so many bytes."""
 
-    def cut(content: mmap.mmap) -> Int64[np.ndarray, "N"]:
-        lines = cut_lines(content)
-        ends: list[int] = []
-        begin = 0
-        while begin < len(content):
-            ends.append(int(lines[np.searchsorted(lines, min(begin + size, len(content)))]))
-            begin = ends[-1]
-        return np.array(ends, np.int64)
+    def cut(file: BinaryIO) -> Iterator[list[bytes]]:
+        def read_row() -> bytes:
+            content = file.read(size)
+            return content if content.endswith(b"\n") else content + file.readline()
+
+        rows = iter(read_row, b"")
+        return iter(lambda: list(itertools.islice(rows, BATCH)), [])
 
     return cut
 
 
-def _newlines(content: mmap.mmap, start: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places behind the newlines of a chunk, and its bytes."""
-    block = np.frombuffer(content[start : start + CHUNK], np.uint8)
-    return start + 1 + np.flatnonzero(block == NEWLINE), block
-
-
-def _last(content: mmap.mmap) -> np.ndarray:
-    """The end of the file, unless it ends with a newline."""
-    return np.array([] if content[-1] == NEWLINE else [len(content)], np.int64)
+def _sizes(rows: list[bytes]) -> Int64[np.ndarray, "N"]:
+    return np.fromiter(map(len, rows), np.int64, len(rows))

@@ -11,6 +11,7 @@ import numpy as np
 from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import Cut, open_index
+from txjax.data.sources.unpacked import unpack
 from txjax.data.tfds.records import CorruptData
 
 BOM = b"\xef\xbb\xbf"
@@ -24,14 +25,16 @@ class LineRows:
     def __init__(self, files: Sequence[FileState], kind: str, cut: Cut, parser_of: Make, header: bool = False):
         """
         Args:
-          files: their states; a file that is no longer like that is noticed at the next row that is read.
+          files: their states; a file that is no longer like that is noticed at the next row that is read. Compressed
+            ones are read from the cache.
           kind, cut: how files are cut into rows.
           parser_of: makes what parses the texts of a file's rows; it raises ValueError for a wrong one.
           header: whether a file's first row is none, but names the columns.
         """
         self._states = tuple(files)
         self.files = tuple(file.path for file in files)
-        self._index = open_index(files, kind, cut)
+        self._stored = unpack(files)
+        self._index = open_index(self._stored, kind, cut)
         counts = self._index.counts
         self._begins = np.cumsum(counts) - counts  # of each file, in the index
         skipped = np.minimum(counts, int(header))
@@ -64,7 +67,7 @@ class LineRows:
 
     def _place(self, file: int, indexed: int) -> str:
         """The place of a row of the index."""
-        return f"{self.files[file]}: line {line_at(self.files[file], int(self._index.starts[indexed]))}"
+        return f"{self.files[file]}: line {line_at(self._stored[file].path, int(self._index.starts[indexed]))}"
 
     def _file(self, number: int) -> int:
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
@@ -74,7 +77,7 @@ class LineRows:
         start = int(self._index.starts[indexed])
         end = int(self._index.ends[indexed])
         self._states[file].check()
-        content = read_span(self.files[file], start, end)
+        content = read_span(self._stored[file], start, end)
         if zlib.crc32(content) != self._index.checksums[indexed]:
             raise CorruptData(f"{self._place(file, indexed)}: its bytes have changed since it was indexed")
         try:
@@ -93,10 +96,10 @@ def line_at(path: str, place: int) -> int:
     return lines
 
 
-def read_span(path: str, start: int, end: int) -> bytes:
+def read_span(file: FileState, start: int, end: int) -> bytes:
     """Bytes `start` to `end` - 1 of a file."""
-    file = _open(path, os.getpid())
-    return os.pread(file.number, end - start, start)
+    descriptor = _open(file, os.getpid())
+    return os.pread(descriptor.number, end - start, start)
 
 
 class _Descriptor:
@@ -110,5 +113,5 @@ class _Descriptor:
 
 
 @functools.lru_cache(maxsize=256)
-def _open(path: str, process: int) -> _Descriptor:
-    return _Descriptor(path)
+def _open(file: FileState, process: int) -> _Descriptor:
+    return _Descriptor(file.path)

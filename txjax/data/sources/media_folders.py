@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import logging
 import os
 import zlib
 from pathlib import Path
@@ -9,15 +10,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from txjax.data.loading import disk_cache
 from txjax.data.sources.coco_listings import OBJECTS, find_coco, read_coco
 from txjax.data.sources.columns import Column
-from txjax.data.sources.file_listings import METADATA, Entry, find_listings, read_listing
+from txjax.data.sources.file_listings import METADATA, Entry, find_listings, other_tables, read_listing
 from txjax.data.sources.file_rows import Row, Rows
-from txjax.data.sources.file_source import FileSource, split_in_name, split_name
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.file_states import FileState, file_checksums
+from txjax.data.sources.folder_walks import FolderWalk, walk_folder
+from txjax.data.sources.split_names import split_in_name, split_name
 from txjax.data.tfds.records import CorruptData
-from txjax.types import UserError
+from txjax.types import UserError, join_names, near_misses
+
+logger = logging.getLogger("txjax")
 
 
 @dataclasses.dataclass
@@ -27,13 +31,17 @@ class MediaFolder(FileSource):
     A record has the content of the file; its path in the folder; and `label`, the name of the folder that it is in, as
     a class. With a listing it has the columns of its row there in the place of `label`. Listings are `metadata.jsonl`
     or `metadata.csv`, in the folder or in one for each split, as `datasets` reads them, which list all files; or else
-    JSON lines and tables with a split in their names (`train.jsonl`, `test_manifest.json`), as NeMo has them, which may
-    list some. The column `file_name` has the path of the file, from the listing's folder, or else the first
-    one with such paths, by whose name the content is a feature then.
+    JSON lines and tables with a split or `manifest` in their names (`train.jsonl`, `test_manifest.json`), as NeMo has
+    them, which may list some. Other tables in the folder are not read, with a warning. The column `file_name` has the
+    path of the file, from the listing's folder, or else the first one with such paths, by whose name the content is a
+    feature then.
 
     Attributes:
       paths: the folder.
+      listings: the paths of listings in the folder. If there are none, the names of the files say which these are.
     """
+
+    listings: tuple[str, ...] = ()
 
     medium: ClassVar[str]  # the name of the content, and its kind of column
     path_feature: ClassVar[str]  # the name of the file's path; {} is the name of the content
@@ -43,24 +51,30 @@ class MediaFolder(FileSource):
         if not isinstance(self.paths, str) or not os.path.isdir(os.path.expanduser(self.paths)):
             hint = "" if self.paths else "--config.data.source=FOLDER"
             raise UserError("data.source", f"a folder of {self.medium} files", str(self.paths) or None, hint=hint)
-        folder = self.folder()
-        paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in self.suffixes]
-        paths = [path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
-        outside = [path for path in paths if not path.resolve().is_relative_to(folder.resolve())]
-        if outside:
-            raise UserError("data.source", "files inside of the folder", f"{outside[0]}, a link out of it")
-        if not paths:
+        walk = walk_folder(self.folder())
+        walk.check_links((*self.suffixes, ".json", ".jsonl", ".csv"))
+        media = [name for name in walk.files if name.lower().endswith(self.suffixes)]
+        if not media:
             raise UserError("data.source", f"a folder with files of {', '.join(self.suffixes)}", str(self.paths))
-        return [FileState.of(str(path)) for path in (*paths, *self.listings())]
+        return [FileState.of(f"{walk.folder}/{name}") for name in (*media, *self.find_listings(walk))]
 
-    def listings(self) -> list[Path]:
-        """The files that say something of the others."""
-        return find_listings(self.folder())
+    def find_listings(self, walk: FolderWalk) -> list[str]:
+        """The paths in the folder of the files that say something of the others."""
+        for name in self.listings:
+            if name not in walk.files:
+                near = near_misses(name, [path for path in walk.files if not path.lower().endswith(self.suffixes)])
+                raise UserError("data.source.listings", f"files in {self.paths}", name, near)
+        return list(self.listings) or find_listings(walk)
 
-    def read_listings(self, listings: list[Path]) -> tuple[list[Entry], tuple[str, ...]]:
+    def read_listings(self, listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
         """The files that are listed, and the names of the classes of objects, if there are any."""
-        folder = self.folder()
-        return [entry for path in listings for entry in read_listing(folder, path, self.suffixes, self.medium)], ()
+        faults: list[str] | None = [] if self.corrupt == "skip" else None
+        arguments = self.suffixes, self.medium, faults
+        entries = [entry for name in listings for entry in read_listing(self.folder(), name, *arguments)]
+        if faults:
+            text = "%d rows of the lists of %s are broken and left out, the first: %s"
+            logger.warning(text, len(faults), self.paths, faults[0])
+        return entries, ()
 
     def folder(self) -> Path:
         """The folder."""
@@ -68,23 +82,35 @@ class MediaFolder(FileSource):
 
     def read_files(self, files: list[FileState]) -> Rows:
         folder = self.folder()
-        states = {Path(file.path).relative_to(folder).as_posix(): file for file in files}
+        states = {file.path.removeprefix(f"{folder}/"): file for file in files}
         media = [name for name in states if name.lower().endswith(self.suffixes)]
-        listings = [name for name in states if name not in set(media)]
+        listings = list(states)[len(media) :]
+        if others := other_tables(walk_folder(folder), listings):
+            text = "%s in %s is no list by its name, and is not read; data.source.listings names lists"
+            logger.warning(text, join_names(others, 5), self.paths)
         if not listings:
-            return MediaRows(self, states, [self.in_class(name, media[0]) for name in media])
-        entries, classes = self.read_listings([folder / name for name in listings])
+            return MediaRows(self, states, [self.in_class(name, media[0], others) for name in media])
+        entries, classes = self.read_listings(listings)
         if Path(listings[0]).name in METADATA and (missing := set(media) - {entry.name for entry in entries}):
-            raise UserError("data.source", f"a line of {listings[0]} for each file", f"none for {sorted(missing)[0]}")
+            if self.corrupt == "refuse":
+                got = f"none for {sorted(missing)[0]}"
+                raise UserError("data.source", f"a line of {listings[0]} for each file", got)
+            text = "%d files in %s have no line of %s and are left out, the first: %s"
+            logger.warning(text, len(missing), self.paths, listings[0], sorted(missing)[0])
         if len(features := sorted({entry.feature for entry in entries})) > 1:
             raise UserError("data.source", "one column of paths in all listings", ", ".join(features))
         return MediaRows(self, states, entries, classes)
 
-    def in_class(self, name: str, first: str) -> Entry:
-        """The entry of a file in the folder of its class. Raises UserError unless it is as deep as the first one."""
+    def in_class(self, name: str, first: str, others: list[str]) -> Entry:
+        """The entry of a file in the folder of its class. Raises UserError unless it is as deep as the first one.
+
+        Args:
+          others: the tables in the folder that are no listings.
+        """
         if "/" not in name:
             expected = f"files in folders of their classes, or {METADATA[0]}"
-            raise UserError("data.source", expected, f"{name} in {self.paths}")
+            hint = f"listings=({others[0]!r},) reads {others[0]}" if others else ""
+            raise UserError("data.source", expected, f"{name} in {self.paths}", hint=hint)
         if name.count("/") != first.count("/"):
             expected = "files in CLASS/FILE, or all in SPLIT/CLASS/FILE"
             raise UserError("data.source", expected, f"{first} and {name} in {self.paths}")
@@ -97,8 +123,9 @@ class MediaFolder(FileSource):
             content[OBJECTS] = Column(OBJECTS, "objects", rows.object_classes)
         return content if rows.classes is None else content | {"label": Column("label", "class", rows.classes)}
 
-    def values_are_texts(self) -> bool:
-        return any(path.suffix == ".csv" for path in self.listings())
+    def values_are_texts(self, rows: Rows) -> bool:
+        assert isinstance(rows, MediaRows)
+        return any(entry.listing.endswith(".csv") for entry in rows.entries)
 
     def place_columns(self, rows: Rows) -> tuple[str, ...]:
         assert isinstance(rows, MediaRows)
@@ -121,18 +148,18 @@ class ImageFolder(MediaFolder):
     path_feature: ClassVar[str] = "file"
     suffixes: ClassVar[tuple[str, ...]] = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 
-    def listings(self) -> list[Path]:
-        return find_coco(self.folder()) or super().listings()
+    def find_listings(self, walk: FolderWalk) -> list[str]:
+        return (not self.listings and list(find_coco(walk))) or super().find_listings(walk)
 
-    def read_listings(self, listings: list[Path]) -> tuple[list[Entry], tuple[str, ...]]:
+    def read_listings(self, listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
         folder = self.folder()
-        if listings[0] not in find_coco(folder):
+        if listings[0] not in find_coco(walk_folder(folder)):
             return super().read_listings(listings)
-        read = [read_coco(folder, path, self.medium) for path in listings]
-        for path, listing in zip(listings, read, strict=True):
+        read = [read_coco(folder, folder / name, self.medium) for name in listings]
+        for name, listing in zip(listings, read, strict=True):
             if listing.classes != read[0].classes:
-                expected = f"the classes of {listings[0].name} in all annotations"
-                raise UserError("data.source", expected, f"{path}: {', '.join(listing.classes[:5])}")
+                expected = f"the classes of {listings[0]} in all annotations"
+                raise UserError("data.source", expected, f"{folder / name}: {', '.join(listing.classes[:5])}")
         return [entry for listing in read for entry in listing.entries], read[0].classes
 
 
@@ -169,38 +196,26 @@ class MediaRows:
         listed = any(entry.listing for entry in entries)
         self.classes = None if listed else tuple(sorted({entry.row["label"] for entry in entries}))
         self._states = [states[entry.name] for entry in entries]
+        self._listings = {entry.listing: states[entry.listing] for entry in entries if entry.listing}
         self.path_feature = source.path_feature.format(self.feature)
         self.files = tuple(state.path for state in self._states)
         self.firsts = np.arange(len(entries) + 1, dtype=np.int64)
-        self.digests = self._digests(source.label)
+        self.digests = file_checksums(source.label, self._states)
         content = repr([(entry.name, entry.row, _split_of(entry)) for entry in entries]).encode()
         self.fingerprint = hashlib.blake2b(content + self.digests.tobytes(), digest_size=16).hexdigest()
 
     def row(self, number: int) -> Row:
+        entry = self.entries[number]
         self._states[number].check()
+        if entry.listing:
+            self._listings[entry.listing].check()
         content = Path(self.files[number]).read_bytes()
         if zlib.crc32(content) != self.digests[number]:
             raise CorruptData(f"{self.place(number)}: its bytes have changed since it was indexed")
-        entry = self.entries[number]
         return {self.feature: content, self.path_feature: entry.name} | entry.row
 
     def place(self, number: int) -> str:
         return self.files[number]
-
-    def _digests(self, title: str) -> np.ndarray:
-        """The checksums of all files, from the cache."""
-        made_from = {"files": [dataclasses.astuple(state) for state in self._states]}
-
-        def build(folder: Path) -> None:
-            digests = np.zeros(len(self.files), np.uint32)
-            with disk_cache.progress(f"index of {title}", len(self.files)) as advance:
-                for number, path in enumerate(self.files):
-                    digests[number] = zlib.crc32(Path(path).read_bytes())
-                    advance(1)
-            np.save(folder / "digests.npy", digests)
-
-        load = lambda folder: np.load(folder / "digests.npy", allow_pickle=False)  # noqa: E731
-        return disk_cache.get_or_build("rows", made_from, build, load)
 
 
 def _split_of(entry: Entry) -> str | None:

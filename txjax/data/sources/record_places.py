@@ -2,6 +2,7 @@
 
 import contextlib
 
+from txjax.data.sources.file_source import FileRecords
 from txjax.data.sources.record_source import Records
 from txjax.data.tfds.records import CorruptData
 
@@ -14,8 +15,8 @@ def describe_place(records: Records, number: int, names: Records | None = None, 
       feature: this feature.
     """
     place = records.place(number)
-    if place.startswith(records.name):
-        return place
+    if isinstance(records, FileRecords):
+        return place  # the file itself
     place = f"{records.name}: {place}"
     with contextlib.suppress(CorruptData):
         return place if names is None else f"{place} ({names[number][feature].decode(errors='replace')})"

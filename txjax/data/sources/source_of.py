@@ -2,11 +2,14 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
 from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
 from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.folder_walks import walk_folder
+from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.record_source import RecordSource
@@ -18,6 +21,7 @@ from txjax.data.sources.web_dataset import WebDataset
 from txjax.types import UserError, config_field, near_misses
 
 BY_ENDING: dict[str, Any] = {
+    ".json": JSONArrays,
     ".jsonl": JSONLines,
     ".ndjson": JSONLines,
     ".csv": Tables,
@@ -35,15 +39,18 @@ def source_field() -> Any:
     return dataclasses.field(default=None, kw_only=True, metadata=config_field(None, text=True).metadata)
 
 
-def source_of(settings: Any) -> RecordSource:
+def source_of(settings: Any, source_of_path: Callable[[str], RecordSource] | None = None) -> RecordSource:
     """The source that the field `source` says, or, where that is None, `name` and `data_dir`.
+
+    Args:
+      source_of_path: the source that a path says. If None, `source_at`.
 
     Raises:
       UserError: a path says nothing about its files.
     """
     if settings.source is None:
         return TFDS(settings.name, settings.data_dir)
-    return source_at(settings.source) if isinstance(settings.source, str) else settings.source
+    return (source_of_path or source_at)(settings.source) if isinstance(settings.source, str) else settings.source
 
 
 def source_at(path: str) -> FileSource:
@@ -55,9 +62,9 @@ def source_at(path: str) -> FileSource:
     name = PurePath(path)
     folder = Path(path).expanduser()
     if folder.is_dir():
-        endings = {file.suffix.lower() for file in folder.rglob("*")}
+        names = walk_folder(folder).files
         for of_folder in (ImageFolder, AudioFolder):
-            if endings & set(of_folder.suffixes):
+            if any(file.lower().endswith(of_folder.suffixes) for file in names):
                 return of_folder(path)
     ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
     if (kind := BY_ENDING.get(ending.lower())) is None:

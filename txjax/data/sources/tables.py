@@ -8,7 +8,6 @@ from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import cut_quoted_lines
 from txjax.data.sources.line_rows import LineRows, Parse
-from txjax.data.sources.unpacked import unpack
 from txjax.types import UserError, config_field
 
 
@@ -22,11 +21,11 @@ class Tables(FileSource):
 
     separator: str = config_field(",")
 
-    def values_are_texts(self) -> bool:
+    def values_are_texts(self, rows: Rows) -> bool:
         return True
 
     def read_files(self, files: list[FileState]) -> Rows:
-        return LineRows(unpack(files), "quoted lines", cut_quoted_lines, self.parser_of, header=True)
+        return LineRows(files, "quoted lines", cut_quoted_lines, self.parser_of, header=True)
 
     def parser_of(self, path: str, head: str) -> Parse:
         """What makes a row of a text of a file whose first row is `head`."""

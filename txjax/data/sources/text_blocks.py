@@ -7,7 +7,6 @@ from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import cut_blocks
 from txjax.data.sources.line_rows import LineRows
-from txjax.data.sources.unpacked import unpack
 from txjax.types import config_field
 
 
@@ -23,4 +22,4 @@ class TextFiles(FileSource):
 
     def read_files(self, files: list[FileState]) -> Rows:
         cut = cut_blocks(self.block)
-        return LineRows(unpack(files), f"blocks of {self.block}", cut, lambda path, head: lambda text: {"text": text})
+        return LineRows(files, f"blocks of {self.block}", cut, lambda path, head: lambda text: {"text": text})

@@ -42,12 +42,12 @@ class WebDataset(FileSource):
 
     Members that follow each other and have the same name up to the first dot make a record. What the names end with
     says what they are: `jpg`, `png` and others `image`; `wav` and `flac` `audio`; `txt` `text`; `cls` `label`; the
-    fields of `json` are columns of their names. `key` is the name of the record. Nothing is unpacked. Links and members
-    with other endings are refused.
+    fields of `json` are columns of their names. `key` is the name of the record. Two members with one column of
+    different values are refused, and so are links and members with other endings. Nothing is unpacked.
     """
 
     def read_files(self, files: list[FileState]) -> Rows:
-        return TarRows(unpack(files))
+        return TarRows(files)
 
     def stated_columns(self, rows: Rows) -> dict[str, Column]:
         assert isinstance(rows, TarRows)
@@ -88,7 +88,8 @@ class TarRows:
 
     def __init__(self, files: Sequence[FileState]):
         self._states = tuple(files)
-        self._index = open_tar_index(files)
+        self._stored = unpack(files)
+        self._index = open_tar_index(self._stored)
         self.files = tuple(file.path for file in files)
         self.firsts = np.cumsum(np.append(0, self._index.counts)).astype(np.int64)
         columns = {COLUMNS.get(ending) for ending in self._index.endings}
@@ -106,14 +107,19 @@ class TarRows:
             content = self._content(number, member)
             ending = self._index.endings[member]
             try:
-                if ending == JSON:
-                    row |= parse_object(content.decode("utf-8"))
-                    continue
-                column = COLUMNS[ending]
-                row[column] = content if column in self.media else content.decode("utf-8").strip()
+                for column, value in self._columns(ending, content).items():
+                    if row.setdefault(column, value) != value:
+                        raise ValueError(f"{column!r} is another member's column, too, with another value")
             except ValueError as error:
                 raise CorruptData(f"{self.place(number)}.{ending}: {error}") from error
         return row
+
+    def _columns(self, ending: str, content: bytes) -> Row:
+        """The columns of a member. Raises ValueError if it is no text or no object."""
+        if ending == JSON:
+            return parse_object(content.decode("utf-8-sig"))
+        column = COLUMNS[ending]
+        return {column: content if column in self.media else content.decode("utf-8-sig").strip()}
 
     def place(self, number: int) -> str:
         return f"{self.files[self._file(number)]}: {self._index.keys[number]}"
@@ -126,7 +132,7 @@ class TarRows:
         file = self._file(number)
         self._states[file].check()
         start = int(self._index.starts[member])
-        content = read_span(self.files[file], start, start + int(self._index.sizes[member]))
+        content = read_span(self._stored[file], start, start + int(self._index.sizes[member]))
         if zlib.crc32(content) != self._index.checksums[member]:
             place = f"{self.place(number)}.{self._index.endings[member]}"
             raise CorruptData(f"{place}: its bytes have changed since it was indexed")
@@ -191,7 +197,7 @@ def read_members(path: str) -> Iterator[tuple[str, int, int, int]]:
                     raise UserError("data.source", "a whole tar file", f"{path}: {member.name} is cut")
                 yield member.name, member.offset_data, member.size, zlib.crc32(content)
             end = archive.offset  # a member whose header is cut ends the loop as the end of the archive does
-        if read_span(path, end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
+        if read_span(FileState.of(path), end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
             raise UserError("data.source", "a whole tar file", f"{path}: no end after {end} bytes")
     except (TarError, OSError, EOFError) as error:
         raise UserError("data.source", "a whole tar file", f"{path}: {error}") from error

@@ -23,8 +23,7 @@ from txjax.data.tfds import feature_classes
 from txjax.terminal_escape import visible
 from txjax.types import RunError, UserError, near_misses
 
-FOLDERS = ("txjax_conversations",)  # their `data_dir` is not where they are prepared, but the folder of the files
-EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", *FOLDERS)
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
@@ -45,7 +44,7 @@ def _tfds() -> Any:
 
 def folder(name: str, data_dir: str | None) -> Path:
     """The folder that contains a data set's own folder."""
-    if _base(name) in FOLDERS or data_dir is None and _base(name) in EMBEDDED:
+    if data_dir is None and _base(name) in EMBEDDED:
         return cache_dir() / "tfds"
     return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
@@ -76,8 +75,6 @@ def find(name: str, data_dir: str | None) -> Any:
         module = importlib.import_module(f"txjax.data.tfds.builders.{_base(name)}.{_base(name)}_dataset_builder")
         if (config := re.match("[^/:]*/([^:]*)", name)) and hasattr(module.Builder, "add_config"):
             module.Builder.add_config(config[1], data_dir)
-        if name in FOLDERS:
-            return module.Builder(config=module.Builder.config_of(data_dir), data_dir=root)
     for path in _files(root / _base(name)):
         feature_classes.check_file(path)
     try:

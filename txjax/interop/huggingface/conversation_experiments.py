@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from txjax.data import Conversations, TokenizerFolder
+from txjax.data import ConversationFiles, Conversations, TokenizerFolder
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.folder_tokenizer import folder_tokenizer
@@ -35,7 +35,7 @@ def conversation_experiment(model: LLaVA, folder: Path, kept: Path) -> Experimen
     vision: Any = model.vision
     grid = vision.grid(*fields["shape"][:2])
     data = Conversations(
-        name="txjax_conversations",
+        source=ConversationFiles(),
         split="train",
         tokenizer=TokenizerFolder(path=str(kept)),
         marker=marker,

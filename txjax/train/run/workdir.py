@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from txjax import cpu, tree
 from txjax.checkpoint import Store
 from txjax.checkpoint.run_folders import check_not_published, read_run_config
 from txjax.checkpoint.run_folders import read_checkpoints as read_checkpoints
+from txjax.data.file_changes import describe_changes, file_digests
 from txjax.distributed import on_primary
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
@@ -94,7 +95,7 @@ def check_resume(
         check_not_published(workdir)
     else:
         check_config(workdir, experiment)
-    _check_data(workdir, data)
+    _check_data(workdir, data, lambda: file_digests(experiment))
     Store(workdir).check(abstract)
 
 
@@ -149,6 +150,7 @@ def write_manifest(
     counts: Mapping[str, int],
     options: Mapping[str, Any] | None = None,
     origins: Sequence[Mapping[str, Any]] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> None:
     """Notes what runs here: code, versions, devices, environment, data, and `counts` of what it computes.
 
@@ -157,12 +159,13 @@ def write_manifest(
     Args:
       options: of the compiler, for the step.
       origins: the steps of other runs whose parameters it starts from.
+      files: of its data, `file_digests`. If None, none are known.
 
     Raises:
       UserError: the data are not those that the run began with.
     """
     path = workdir / "manifest.json"
-    before = _check_data(workdir, data)
+    before = _check_data(workdir, data, lambda: files or {})
     devices = jax.devices()
     here = {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)}
     here["cores"] = cpu.cores()
@@ -178,6 +181,7 @@ def write_manifest(
         "environment": environment.noted(),
         "compiler_options": dict(options or {}),
         "data": before.get("data", {}) | data,
+        "files": before.get("files", {}) if files is None else dict(files),
         "init_from": before.get("init_from", []) if origins is None else list(origins),
         **counts,
     }
@@ -194,8 +198,11 @@ def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
             log.warning("the run had %s CPU cores and has %s now: %s", known, here["cores"], reason)
 
 
-def _check_data(workdir: Path, data: Mapping[str, str]) -> dict[str, Any]:
+def _check_data(workdir: Path, data: Mapping[str, str], files: Callable[[], Mapping[str, str]]) -> dict[str, Any]:
     """The manifest of the run that this workdir has steps of; {} if there are none.
+
+    Args:
+      files: returns the data's `file_digests`, for the message.
 
     Raises:
       UserError: its data are not these.
@@ -208,11 +215,13 @@ def _check_data(workdir: Path, data: Mapping[str, str]) -> dict[str, Any]:
         raise UserError(f"{path}: data", "a JSON object", known, hint=anew)
     for name, fingerprint in known.items():
         if data.get(name, fingerprint) != fingerprint:
+            noted = before.get("files")
+            changes = describe_changes(noted, files()) if isinstance(noted, dict) and noted else ""
             raise UserError(
                 f"the data of {name}",
                 f"fingerprint {fingerprint} (as when {workdir} began)",
                 data[name],
-                hint="take another --workdir",
+                hint=f"{changes}; take another --workdir" if changes else "take another --workdir",
             )
     return before
 

@@ -1,0 +1,188 @@
+"""A file that changes is noticed: while a run reads it, by the next row, and before a resume, by the file's name."""
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from txjax.data import (
+    AudioFolder,
+    ImageFolder,
+    JSONLines,
+    ParquetFiles,
+    Tables,
+    TextFiles,
+    WebDataset,
+    train_batches,
+)
+from txjax.data.file_changes import describe_changes, file_digests
+from txjax.data.sources.media_folders import MediaFolder
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
+
+from helpers import runs
+from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of
+
+pytestmark = pytest.mark.claim(
+    "Data", "changed bytes, files that come, go, grow or are renamed: noticed in one line that names the file"
+)
+
+ENDINGS = {ImageFolder: ".png", AudioFolder: ".wav"}
+PACKED = [JSONLines, Tables, TextFiles, WebDataset]
+every_kind = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+
+
+def path_of(place: str) -> Path:
+    return Path(place.split(":")[0])
+
+
+def change_a_byte(path: Path, kind: type) -> None:
+    """Size and time of change stay as they are."""
+    stat = path.stat()
+    content = path.read_bytes()
+    word = {ImageFolder: b"IDAT", AudioFolder: b"data"}.get(kind, b"film")
+    assert word in content
+    path.write_bytes(content.replace(word, word.swapcase()))
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+@every_kind
+def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path, monkeypatch):
+    """Even where size and time of change are as before; of Parquet, in the copy that is read."""
+    monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
+    source = source_of(kind, tmp_path, rows())
+    records = source.open("train", ["text"])
+    fingerprint = records.fingerprint
+    path = path_of(records.place(0))
+    copies = list((tmp_path / "cache" / "arrow").glob("*/rows.arrow"))
+    assert len(copies) == (kind is ParquetFiles)
+    change_a_byte(copies[0] if copies else path, kind)
+    with pytest.raises(CorruptData, match=rf"{path.name}.*: its bytes have changed since it was indexed"):
+        [records[index] for index in range(len(records))]
+    if not copies:
+        os.utime(path, ns=(0, 0))  # a run that begins now has other data
+        assert source.open("train", ["text"]).fingerprint != fingerprint
+
+
+def grow(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+CHANGES = {
+    "grown": (grow, r"has changed since the run began \(\d+ bytes, now \d+\); start again to index it anew"),
+    "removed": (Path.unlink, "was there when the run began: No such file or directory"),
+    "renamed": (lambda path: path.rename(f"{path}.old"), "was there when the run began: No such file or directory"),
+    "replaced": (lambda path: os.utime(path, ns=(0, 0)), "has changed since the run began .another time of change."),
+}
+
+
+@every_kind
+@pytest.mark.parametrize(("change", "message"), CHANGES.values(), ids=CHANGES)
+def test_a_file_that_changes_while_it_is_read(kind, change, message, tmp_path):
+    records = source_of(kind, tmp_path, rows()).open("train", ["text"])
+    path = path_of(records.place(0))
+    assert records[0]["text"]
+    change(path)
+    with pytest.raises(CorruptData, match=f"^{path} {message}") as error:
+        records[0]
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [ImageFolder, AudioFolder], ids=lambda kind: kind.__name__)
+def test_a_list_that_changes_while_its_files_are_read(kind, tmp_path):
+    records = source_of(kind, tmp_path, rows()).open("train", ["text"])
+    grow(tmp_path / "rows" / "metadata.jsonl")
+    with pytest.raises(CorruptData, match=r"rows/metadata.jsonl has changed since the run began \(\d+ bytes, now"):
+        records[0]
+
+
+@pytest.mark.parametrize("kind", PACKED, ids=lambda kind: kind.__name__)
+def test_a_compressed_file_has_its_own_name_in_messages(kind, tmp_path):
+    source_of(kind, tmp_path, rows())
+    packed = compress(next(tmp_path.iterdir()))
+    records = kind(str(packed), **WRITERS[kind][2]).open("train", ["text"])
+    assert path_of(records.place(0)) == packed
+    grow(packed)
+    with pytest.raises(CorruptData, match=f"^{packed} has changed since the run began"):
+        records[0]
+
+
+@every_kind
+def test_an_added_file_changes_no_row_of_a_run_that_is_on(kind, tmp_path):
+    """What opens the files after that has other data, or is refused."""
+    source = source_of(kind, tmp_path, rows())
+    records = source.open("train", ["text"])
+    before = records.read(0, len(records))
+    if issubclass(kind, MediaFolder):
+        path = path_of(records.place(0))
+        shutil.copy(path, path.with_name(f"new{path.suffix}"))
+        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each file, .*new"):
+            source.open("train", ["text"])
+    else:
+        more = source_of(kind, tmp_path, rows(5, 60), name="more")
+        assert len(more.open("train+validation+test", ["text"])) == 65
+        assert more.open("train", ["text"]).fingerprint != records.fingerprint
+    assert records.read(0, len(records)) == before
+
+
+@every_kind
+def test_what_happened_to_files_is_known_by_their_names(kind, tmp_path):
+    data = data_of(source_of(kind, tmp_path, rows()))
+    before = file_digests(data)
+    assert describe_changes(before, before) == ""
+    if issubclass(kind, MediaFolder):
+        change_a_byte(tmp_path / "rows" / f"0{ENDINGS[kind]}", kind)
+        os.utime(tmp_path / "rows" / f"0{ENDINGS[kind]}", ns=(0, 0))
+        assert describe_changes(before, file_digests(data)) == f"{tmp_path}/rows/0{ENDINGS[kind]} has other rows"
+        return
+    path = Path(next(iter(before)))
+    path.rename(tmp_path / f"films{path.suffix}")
+    assert describe_changes(before, file_digests(data)) == f"{path} is {tmp_path}/films{path.suffix} now"
+    source_of(kind, tmp_path, rows(5, 60), name="more")
+    shutil.copy(tmp_path / f"films{path.suffix}", path)
+    (tmp_path / f"films{path.suffix}").unlink()
+    assert describe_changes(before, file_digests(data)) == f"{tmp_path}/more{path.suffix} was added"
+    source_of(kind, tmp_path, rows(64))
+    after = describe_changes(before, file_digests(data))
+    assert after == f"{tmp_path}/more{path.suffix} was added, {path} had 60 rows and has 64"
+
+
+@pytest.mark.parametrize("kind", [ImageFolder, AudioFolder], ids=lambda kind: kind.__name__)
+def test_batches_end_at_a_file_that_changed(kind, tmp_path):
+    source = source_of(kind, tmp_path, rows())
+    batches = train_batches(data_of(source).open(), batch_size=8, seed=0, threads=1, prefetch=1)
+    next(batches)
+    for path in (tmp_path / "rows").glob(f"*{ENDINGS[kind]}"):
+        grow(path)
+    message = f"^[^\n]*{ENDINGS[kind]} (has changed since the run began|: its bytes have changed)"
+    with pytest.raises((CorruptData, UserError), match=message):
+        for _ in range(3):
+            next(batches)
+
+
+def test_batches_of_texts_need_no_file_once_their_tokens_are_cached(tmp_path):
+    source = source_of(JSONLines, tmp_path, rows())
+    first, second = (train_batches(data_of(source).open(), batch_size=8, seed=0, threads=1) for _ in range(2))
+    grow(tmp_path / "rows.jsonl")
+    for a, b in zip(itertools.islice(first, 8), itertools.islice(second, 8), strict=True):
+        assert a["tokens"].tobytes() == b["tokens"].tobytes()
+
+
+def test_a_resume_on_other_files_is_refused_by_name(tmp_path):
+    source_of(JSONLines, tmp_path, rows(100), name="a")
+    source = source_of(JSONLines, tmp_path, rows(100, 100), name="b")
+    config = tmp_path / "lines.py"
+    config.write_text(runs.CONFIG)
+    flags = [f"--config.data.source={source.paths}", "--config.evals={}", "--config.checkpoint.best=None"]
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=2")
+    assert code == 0, err
+    added = source_of(JSONLines, tmp_path, rows(7, 200), name="c") and tmp_path / "c.jsonl"
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=4")
+    assert code == 2 and len(err.strip().splitlines()) == 1, err
+    assert "the data of train: expected fingerprint" in err and f"{added} was added; take another --workdir" in err
+    added.unlink()
+    (tmp_path / "b.jsonl").rename(tmp_path / "d.jsonl")  # the same rows in the same order
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=4")
+    assert code == 0, err

@@ -1,0 +1,56 @@
+"""The files that data sets read, with a hash of the rows of each, and what differs between two states of them."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from txjax import tree
+from txjax.data.dataset import RecordDataset
+from txjax.data.sources.file_source import FileSource
+from txjax.data.tokenizers.trained_tokenizers import Trained
+from txjax.types import join_names
+
+MOST_FILES = 1000  # of more files a hash of each folder is enough
+
+
+def file_digests(node: Any) -> dict[str, str]:
+    """The number of rows of each file that data sets and tokenizers in a tree read, and a hash of these, by its path.
+
+    Of more than `MOST_FILES` files of a source, of each folder, by its path and a slash.
+    """
+    digests: dict[str, str] = {}
+    for _, data in tree.walk(node):
+        if isinstance(data, RecordDataset | Trained) and data.source is not None:
+            source = data.record_split.source
+            if isinstance(source, FileSource):
+                digests |= _source_digests(source)
+    return digests
+
+
+def _source_digests(source: FileSource) -> dict[str, str]:
+    rows = source.table().rows
+    few = len(rows.files) <= MOST_FILES
+    hashes: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for path, first, end in zip(rows.files, rows.firsts[:-1].tolist(), rows.firsts[1:].tolist(), strict=True):
+        name = path if few else path.rpartition("/")[0] + "/"
+        content = path.encode(errors="surrogateescape") if not few else b""
+        hashes.setdefault(name, hashlib.blake2b(digest_size=8)).update(content + rows.digests[first:end].tobytes())
+        counts[name] = counts.get(name, 0) + end - first
+    return {name: f"{counts[name]} rows, {hashes[name].hexdigest()}" for name in hashes}
+
+
+def describe_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """What happened to files, by two results of `file_digests`; empty if nothing did."""
+    new = sorted(now.keys() - before.keys())
+    changes = []
+    for name in sorted(before.keys() - now.keys()):
+        renamed = next((other for other in new if now[other] == before[name]), None)
+        changes.append(f"{name} is gone" if renamed is None else f"{name} is {renamed} now")
+        new = [other for other in new if other != renamed]
+    changes += [f"{name} was added" for name in new]
+    for name in sorted(before.keys() & now.keys()):
+        if before[name] != now[name]:
+            old, rows = (str(state).partition(" rows")[0] for state in (before[name], now[name]))
+            changes.append(f"{name} has other rows" if old == rows else f"{name} had {old} rows and has {rows}")
+    return join_names(changes, 3)

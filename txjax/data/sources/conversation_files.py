@@ -1,0 +1,162 @@
+"""Conversations about images: JSON files of them, as LLaVA's data are, and the images that they name."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import zlib
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from txjax.data.loading import disk_cache
+from txjax.data.sources.columns import Column
+from txjax.data.sources.file_rows import Row, Rows
+from txjax.data.sources.file_states import FileState, file_checksums
+from txjax.data.sources.json_arrays import JSONArrays
+from txjax.data.sources.json_lines import JSONLines
+from txjax.data.tfds.records import CorruptData
+from txjax.types import UserError
+
+LAYOUT = 1  # version of the list of images; others are not used
+FORM = '{"id": "7", "image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\\nWhat is this?"}, ...]}'
+
+
+@dataclasses.dataclass
+class ConversationFiles(JSONArrays):
+    """JSON lists or JSON lines of conversations with the images that they are about, as LLaVA has them.
+
+    A record has `conversations`, the messages; `images`, any number of any size, and `files`, their paths, of `image`,
+    which is a path, a list of these, or not there; and the entry's other fields. An image whose file is missing is
+    empty.
+
+    Attributes:
+      images: the folder of the images. If empty, the one that a JSON file is in.
+    """
+
+    images: str = ""
+
+    def read_files(self, files: list[FileState]) -> Rows:
+        lines = {".jsonl" in PurePath(file.path).suffixes for file in files}
+        if len(lines) > 1:
+            raise UserError("data.source", "JSON lists alone, or JSON lines alone", self.label)
+        rows = JSONLines(self.paths).read_files(files) if lines.pop() else super().read_files(files)
+        return ConversationRows(rows, files, self)
+
+    def stated_columns(self, rows: Rows) -> dict[str, Column]:
+        kinds = {"conversations": "messages", "images": "images", "files": "texts"}
+        return {name: Column(name, kind) for name, kind in kinds.items()}
+
+    def place_columns(self, rows: Rows) -> tuple[str, ...]:
+        return ("files",)
+
+    def folder_of(self, path: str) -> Path:
+        """The folder of the images of a file."""
+        return Path(self.images).expanduser() if self.images else Path(path).parent
+
+
+class ConversationRows:
+    """Conversations and their images, as `Rows`."""
+
+    def __init__(self, rows: Rows, files: list[FileState], source: ConversationFiles):
+        self._rows = rows
+        self.files = rows.files
+        self.firsts = rows.firsts
+        folders = [source.folder_of(path) for path in rows.files]
+        listed, contents = _list_images(rows, files)
+        base = np.repeat(np.arange(len(files)), np.diff(self.firsts)).tolist()
+        self._images = [[folders[file] / name for name in names] for file, names in zip(base, listed, strict=True)]
+        by_folder = {path: folders[file] for file, paths in zip(base, self._images, strict=True) for path in paths}
+        self._states = _states(by_folder)
+        checksums = file_checksums(source.label, list(self._states.values()))
+        self._checksums = dict(zip(self._states, checksums.tolist(), strict=True))
+        digests = [
+            zlib.crc32(repr([self._checksums.get(path) for path in paths]).encode(), content)
+            for paths, content in zip(self._images, contents, strict=True)
+        ]
+        self.digests = np.array(digests, np.uint32)
+        content = rows.fingerprint.encode() + repr(listed).encode() + self.digests.tobytes()
+        self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    def row(self, number: int) -> Row:
+        row = self._rows.row(number)
+        try:
+            names = read_entry(row)
+        except ValueError as error:
+            raise CorruptData(f"{self.place(number)}: {error}") from error
+        images = [self._content(number, path) for path in self._images[number]]
+        others = {name: value for name, value in row.items() if name != "image"}
+        return others | {"images": images, "files": names}
+
+    def place(self, number: int) -> str:
+        return self._rows.place(number)
+
+    def _content(self, number: int, path: Path) -> bytes:
+        """The bytes of an image, none if it is missing. Raises CorruptData if they have changed."""
+        if path not in self._states:
+            return b""
+        self._states[path].check()
+        content = path.read_bytes()
+        if zlib.crc32(content) != self._checksums[path]:
+            raise CorruptData(f"{self.place(number)}: the bytes of {path} have changed since it was indexed")
+        return content
+
+
+def read_entry(entry: Row) -> list[str]:
+    """The paths of the images of an entry. Raises ValueError if it is no conversation."""
+    messages = entry.get("conversations")
+    if not isinstance(messages, list) or not all(map(_is_message, messages)):
+        raise ValueError(f"expected {FORM}, got {entry!r:.60}")
+    paths = entry.get("image") or []
+    paths = [paths] if isinstance(paths, str) else paths
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"expected as image the path of a file, or a list of these, got {paths!r:.60}")
+    for path in paths:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise ValueError(f"expected as image a path inside the folder, got {path!r:.60}")
+    return paths
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and all(isinstance(message.get(name), str) for name in ("from", "value"))
+
+
+def _list_images(rows: Rows, files: list[FileState]) -> tuple[list[list[str]], list[int]]:
+    """The paths of the images of each row, and a checksum of the rest of it, from the cache."""
+    made_from = {"layout": LAYOUT, "images of": [dataclasses.astuple(file) for file in files]}
+
+    def build(folder: Path) -> None:
+        names: list[list[str]] = []
+        contents = []
+        with disk_cache.progress(f"images of {files[0].path}", len(rows.digests)) as advance:
+            for number in range(len(rows.digests)):
+                try:
+                    row = rows.row(number)
+                    names.append(read_entry(row))
+                except (CorruptData, ValueError):  # is an error again when it is read
+                    row = {}
+                    names.append([])
+                contents.append(zlib.crc32(json.dumps({**row, "image": None}, sort_keys=True).encode()))
+                advance(1)
+        (folder / "images.json").write_text(json.dumps([names, contents]), encoding="utf-8")
+
+    def load(folder: Path) -> tuple[list[list[str]], list[int]]:
+        names, contents = json.loads((folder / "images.json").read_text(encoding="utf-8"))
+        return names, contents
+
+    return disk_cache.get_or_build("rows", made_from, build, load)
+
+
+def _states(folders: dict[Path, Path]) -> dict[Path, FileState]:
+    """The states of the files that are there, of paths in folders. Raises UserError for a link out of its folder."""
+    roots = {folder: folder.resolve() for folder in set(folders.values())}
+    resolve = functools.cache(lambda folder: folder.resolve())
+    states = {}
+    for path, folder in folders.items():
+        target = path.resolve() if path.is_symlink() else resolve(path.parent)
+        if not target.is_relative_to(roots[folder]):
+            raise UserError("data.source", f"images inside of {folder}", f"{path}, a link out of it")
+        if path.is_file():
+            states[path] = FileState.of(str(path))
+    return states
