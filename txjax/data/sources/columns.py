@@ -15,7 +15,7 @@ SAMPLE = 1000  # rows by which the kinds of columns are known
 MOST = 0.9  # the share of values that say the kind of a column; those of another kind are broken
 # Kinds of values that are one kind of column together.
 FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
-KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
+KINDS: tuple[str, ...] = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
 KINDS += ("images", "objects", "messages")
 
 
