@@ -9,6 +9,7 @@ from txjax.data import AudioFolder, ByText, Characters, LabelledAudio, Trained, 
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
+from helpers import runs
 from helpers.audio_set import WORDS, file, noise, write_folder, write_levels
 
 SPLITS = ("train", "validation", "test")
@@ -137,6 +138,17 @@ def test_a_row_without_a_column_of_the_others(tmp_path):
     folder = write_folder(tmp_path, {"a.wav": file(noise(900)), "b.wav": file(noise(900, 1))}, {"train": rows})
     with pytest.raises(CorruptData, match=r"b.wav: no 'text'; it has audio, audio/filename"):
         Utterances(source=folder, rate=8000, samples=900).open()
+
+
+def test_the_path_of_a_folder_is_all_that_the_config_for_recordings_needs(tmp_path):
+    folder = tmp_path / "speech"
+    for number in range(40):
+        path = folder / "ab"[number % 2] / f"{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file(noise(16_000, number), 16_000))
+    flags = (f"--config.data.source={folder}", "--config.model.width=8", "--config.model.depth=1", "--dry_run")
+    code, out, err = runs.train_here("txjax:audio/audio_folder", tmp_path / "run", *flags)
+    assert code == 0 and "examples: train " in out, err
 
 
 def test_folders_that_are_no_source(tmp_path):

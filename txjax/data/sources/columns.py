@@ -15,8 +15,8 @@ SAMPLE = 1000  # rows by which the kinds of columns are known
 MOST = 0.9  # the share of values that say the kind of a column; those of another kind are broken
 # Kinds of values that are one kind of column together.
 FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
-KINDS: tuple[str, ...] = ("text", "whole", "number", "texts", "wholes", "numbers", "class", "class number", "image", "audio")
-KINDS += ("images", "objects", "messages")
+NAMED_KINDS = ("class", "class number", "image", "images", "audio", "objects", "messages")
+KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", *NAMED_KINDS)
 
 
 OBJECT_TYPES = {"bbox": np.float32, "label": np.int64, "area": np.float32, "is_crowd": np.bool_}
