@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from txjax.changes import Change
 from txjax.checkpoint import Checkpoints
 from txjax.checks import Checks
 from txjax.data import Dataset
@@ -35,6 +36,7 @@ class Experiment:
       batch_size: examples an update, over all devices and hosts.
       data_workers: processes that read the training data, the same batches; 0 = threads of the run's own process.
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
+      changes: other values of `batch_size`, `microbatches` and fields of `data`, each from a step on; the steps rise.
       stop: when the run ends before `num_steps`. If None, it doesn't.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
@@ -62,6 +64,7 @@ class Experiment:
     batch_size: int = config_field(32, at_least=1)
     data_workers: int = config_field(0, at_least=0)
     microbatches: int = config_field(1, at_least=1)
+    changes: tuple[Change, ...] = ()
     stop: EarlyStopping | None = None
     seed: int = config_field(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = config_field(10, at_least=1)

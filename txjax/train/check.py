@@ -15,6 +15,7 @@ from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
 from txjax.objectives import ComparingObjective, Objective, check_model_data, languages_of, missing_keys
+from txjax.train.check_changes import check_changes
 from txjax.train.check_scores import check_metric, named_metrics
 from txjax.train.check_traces import Traces, check_model_state, check_traces
 from txjax.train.state.state import Layout, batch_spec, build_layout
@@ -123,7 +124,19 @@ def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
     for tracker in resolved.trackers:
         checks.run(tracker.check)
     checks.run(resolved.optimizer.lr, resolved.num_steps, needs=("config.optimizer", "config.num_steps"))
+    unchanged = [f"config.{name}" for name in ("batch_size", "data", "mesh", "microbatches", "model", "objective")]
+    checks.run(check_changes, resolved, _check_phase, needs=[*unchanged, "config.num_steps", "config.changes"])
     return resolved
+
+
+def _check_phase(checks: Checks, phase: Experiment) -> None:
+    """Checks the batches and the data of a phase, of which all other fields have no error."""
+    checks.run(check_layout, phase, jax.device_count())
+    checks.finish()
+    objective = phase.objective
+    _check_data(checks, "config.data", phase.data, objective, objective.required_keys)
+    checks.finish()
+    _check_objective(phase)
 
 
 def _check_objective(experiment: Experiment) -> None:

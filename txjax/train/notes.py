@@ -9,6 +9,7 @@ from txjax.data.loading.default_eval_data import differences
 from txjax.log import setup_logging
 from txjax.train.prepare import Run
 from txjax.train.run.workdir import write_config, write_manifest
+from txjax.train.state.counting import tokens_of_phase
 from txjax.types import UserError
 
 log = logging.getLogger("txjax")
@@ -40,7 +41,9 @@ def write_notes(runs: Sequence[Run], costs: Mapping[str, int], start: int) -> No
 
 
 def _write_notes(run: Run, costs: Mapping[str, int]) -> None:
-    counts = {**costs, "tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // run.experiment.batch_size}
+    first = run.phases[0].experiment
+    tokens = round(tokens_of_phase(first))
+    counts = {**costs, "tokens_per_epoch": tokens * len(run.source) // first.batch_size}
     origins = run.init_source.facts if run.init_source else None
     write_config(run.workdir, run.experiment)
     write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), origins)

@@ -69,6 +69,7 @@ class Layout:
     Attributes:
       axes: logical axes of every parameter, by its path in the tree.
       tx: the optimizer's transformation.
+      rate: the learning rate of each update, from 0.
       begin: the state of step 0 with these variables of the model.
       abstract: the state's shapes, dtypes and shardings.
       batch: sharding of every array of a batch.
@@ -77,6 +78,7 @@ class Layout:
 
     axes: PyTree
     tx: optax.GradientTransformation
+    rate: optax.Schedule
     begin: Callable[[PyTree], TrainState]
     abstract: TrainState
     batch: NamedSharding
@@ -149,6 +151,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
     shapes = {path: x.shape for path, x in trace.parameters.items()}
     below = optimizer.below_head(trace.calls, names, shapes)
     scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
+    rate = optimizer.lr(experiment.num_steps)
     tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
 
@@ -183,7 +186,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
         ema=trained if ema else {},
     )
     abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
-    return Layout(axes, tx, begin, abstract, sharding.batch_sharding(built, mesh), trace)
+    return Layout(axes, tx, rate, begin, abstract, sharding.batch_sharding(built, mesh), trace)
 
 
 def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
