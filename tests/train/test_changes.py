@@ -11,6 +11,7 @@ from txjax.checkpoint import Store
 from txjax.cli.resume_trial import compare
 from txjax.data import Channels, Mixture, NextTokenWindows, Temperature, fingerprint, train_batches
 from txjax.log import read_metrics
+from txjax.optim import AdamW, Linear
 from txjax.train.check import check
 from txjax.train.state.counting import flops_per_step, step_costs
 from txjax.train.state.state import build_layout
@@ -199,3 +200,24 @@ def test_weights_are_in_both_phases_or_in_none():
     with pytest.raises(UserError, match=words):
         check(experiment(Change(4, {"data.weights": {"first": 1, "second": 2}}), data=Mixture(parts)))
     check(experiment(Change(4, {"data.weights": {"first": 1, "second": 2}}), data=Mixture(parts, Temperature(1))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("progress", "sizes"), [("steps", [1] * 8), ("examples", [8] * 4 + [16] * 4), ("tokens", [1] * 4 + [4] * 4)]
+)
+def test_the_learning_rate_follows_what_its_schedule_counts(tmp_path, progress, later):
+    sizes = [1] * 4 + [later] * 4
+    changes = (Change(4, {"batch_size": 16, "data.length": 32}),)
+    optimizer = AdamW(peak_lr=1e-2, schedule=Linear(0, progress=progress))
+    run = experiment(*changes, optimizer=optimizer, num_steps=8)
+    assert train(run, tmp_path / "run") == 0
+    rates = [row["train/lr"] for row in read_metrics(tmp_path / "run")]
+    assert rates == pytest.approx([1e-2 * (1 - sum(sizes[:step]) / sum(sizes)) for step in range(8)], rel=1e-5)
+
+
+def test_data_without_tokens_have_no_rate_by_tokens():
+    optimizer = AdamW(schedule=Linear(0, progress="tokens"))
+    words = "config.optimizer.schedule.progress: expected steps or examples, got 'tokens, and Images has none"
+    with pytest.raises(UserError, match=words):
+        check(tiny_experiments.vit(optimizer=optimizer, changes=(Change(4, {"batch_size": 16}),), num_steps=10))

@@ -87,7 +87,8 @@ def _plan_point(run: Resolved, workdir: Path, costs: dict[str, int], here: bool 
                 find_init_source(experiment, layout)
             variables = layout.variables
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
-        same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else
+        sizes = [experiment.batch_size, *((*experiment.changes, experiment.num_steps) if experiment.changes else ())]
+        same = digest([*map(tree.to_json, [*sizes, *parts])])  # FLOPs depend on nothing else
         if same not in costs:
             costs[same] = flops_per_step(experiment, variables)
     values: dict[str, Any] = {path: tree.to_json(value) for path, value in run.point.items()}

@@ -1,8 +1,10 @@
 """What a run notes at each start, in its log and in its workdir: its setup, its config, what runs it on which data."""
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from txjax import backend, distributed, tree
 from txjax.data.loading.default_eval_data import differences
@@ -10,8 +12,10 @@ from txjax.log import setup_logging
 from txjax.train.prepare import Run
 from txjax.train.run.workdir import write_config, write_manifest
 from txjax.train.state.counting import tokens_of_phase
+from txjax.train.state.pace import paced_optimizer
 from txjax.types import UserError
 
+PACE = ("optimizer", "num_steps", "batch_size", "changes")  # the fields that learning rates follow from
 log = logging.getLogger("txjax")
 
 
@@ -55,12 +59,14 @@ def _warn_of_jump(run: Run, start: int) -> None:
     # It may be damaged, or name an optimizer of the user's own, whose class is not imported.
     with contextlib.suppress(UserError, OSError, KeyError, TypeError, AttributeError):
         stored = tree.read_json(run.workdir / "config.json")
-        fields = ("optimizer", "num_steps")
-        if [stored[name] for name in fields] == [tree.to_json(getattr(run.experiment, name)) for name in fields]:
+        now = {name: tree.to_json(getattr(run.experiment, name)) for name in PACE}
+        before = {name: stored.get(name, now[name]) for name in PACE}
+        if before == now:
             return
-        before = tree.from_json(stored["optimizer"]).lr(stored["num_steps"])
-        now = run.experiment.optimizer.lr(steps)
-        rates = [f"{float(schedule(start)):.4g}" for schedule in (before, now)]
+        earlier: Any = {name: tree.from_json(value) for name, value in before.items()}
+        experiments = (dataclasses.replace(run.experiment, **earlier), run.experiment)
+        schedules = [paced_optimizer(experiment).lr(experiment.num_steps) for experiment in experiments]
+        rates = [f"{float(schedule(start)):.4g}" for schedule in schedules]
         if rates[0] != rates[1]:
             change = "" if stored["num_steps"] == steps else f" (num_steps {stored['num_steps']:,} -> {steps:,})"
             log.warning("learning rate at step %d: %s before, %s now%s", start + 1, *rates, change)

@@ -1,7 +1,6 @@
 """Throughput: the work of the steps and the time they take, the `perf/` metrics of the log."""
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,10 +9,10 @@ import jax
 import numpy as np
 
 from txjax.chips import peak
-from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.train.run.goodput import Goodput
-from txjax.train.state.counting import TOKENS, flops_per_step
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.pace import tokens_of
 from txjax.train.state.state import Layout, batch_spec
 
 
@@ -63,7 +62,7 @@ def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], w
     """
     examples = experiment.batch_size
     spec = {key: jax.ShapeDtypeStruct((examples, *x.shape[1:]), x.dtype) for key, x in batch.items()}
-    tokens = sum(math.prod(x.shape) for key, x in spec.items() if part_of(key)[1] in TOKENS)
+    tokens = tokens_of(spec)
     if whole is not None and spec == batch_spec(experiment.data, examples):
         return Work(examples, tokens, whole)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants

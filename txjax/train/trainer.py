@@ -183,7 +183,7 @@ class Trainer:
         if part.experiment is not self.experiment:
             self.experiment, self.train_step = part.experiment, part.step
             self.batch_rows = self.rows_of(part.experiment)
-            if self.run.later:
+            if part.phase.changed:
                 log.info(part.phase.title)
 
     def shard_batch(self, batch: HostBatch) -> Batch:

@@ -9,18 +9,17 @@ import jax.numpy as jnp
 from flax.core import meta
 
 from txjax import sharding
-from txjax.changes import phases
+from txjax.changes import Phase, phases
 from txjax.data.dataset import Spec
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, prune_function
 from txjax.nn import parameter_sizes
 from txjax.objectives import model_inputs
+from txjax.train.state.pace import TOKENS
 from txjax.train.state.state import Layout, abstract_variables, batch_spec, batch_specs
 from txjax.train.state.subtrees import merge, pick
 from txjax.types import Batch, PyTree
-
-TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 
 
 def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
@@ -121,6 +120,15 @@ def _mean_flops(experiment: Experiment, variables: PyTree) -> float:
     shares = experiment.data.batch_shares(experiment.seed, experiment.num_steps)
     specs = batch_specs(experiment)
     return sum(share * _flops_of(experiment, variables, specs[task]) for task, share in shares.items() if share)
+
+
+def costliest_phase(experiment: Experiment) -> Phase:
+    """The phase of an experiment whose microbatches take the most FLOPs, and so the most memory."""
+    run = phases(experiment)
+    if len(run) == 1:
+        return run[0]
+    variables = meta.unbox(abstract_variables(experiment))
+    return max(run, key=lambda phase: _mean_flops(phase.experiment, variables) / phase.experiment.microbatches)
 
 
 def costliest_batch(experiment: Experiment, variables: PyTree | None = None) -> tuple[str, Spec]:

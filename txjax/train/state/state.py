@@ -15,6 +15,7 @@ from txjax.axes import axes_of
 from txjax.experiment import Experiment
 from txjax.nn import parameter_sizes, record_parameters
 from txjax.parametrization import scaling_by_path
+from txjax.train.state.pace import paced_optimizer
 from txjax.train.state.subtrees import SEPARATOR, merge, pick
 from txjax.types import PyTree, TrainState, flat_paths, path_name
 
@@ -141,7 +142,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
       trace: of a model and batches like these, whose numbers `Layout.init` draws. If None, the model is traced here.
     """
     mesh = experiment.mesh
-    optimizer = experiment.optimizer.tuning(experiment.model)
+    optimizer = paced_optimizer(experiment).tuning(experiment.model)
     ema = experiment.ema
     trace = trace or trace_model(experiment)
     boxed = trace.boxed
