@@ -50,6 +50,9 @@ class Experiment:
       trackers: where the log is written, and drawn, besides metrics.jsonl.
       init_from: the runs whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best",
         "WORKDIR@1500", or `From` with paths and sizes. What none has is initialised.
+      branch_from: the run that this one continues, "WORKDIR@1500" or as in `init_from`: it begins as a copy of that one
+        up to this step, with its parameters, moments, place in the data and rows of the log. `optimizer`, `num_steps`
+        and later `changes` may be others. If None, it begins at step 0.
     """
 
     model: Any
@@ -76,6 +79,7 @@ class Experiment:
     heartbeat_timeout_seconds: int = config_field(60, at_least=4)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(), Curves()))
     init_from: str | From | tuple[From, ...] | None = None
+    branch_from: str | None = None
 
 
 def with_default_eval_data(experiment: Experiment) -> Experiment:

@@ -48,9 +48,8 @@ def _write_notes(run: Run, costs: Mapping[str, int]) -> None:
     first = run.phases[0].experiment
     tokens = round(tokens_of_phase(first))
     counts = {**costs, "tokens_per_epoch": tokens * len(run.source) // first.batch_size}
-    origins = run.init_source.facts if run.init_source else None
     write_config(run.workdir, run.experiment)
-    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), origins)
+    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), run.origins)
 
 
 def _warn_of_jump(run: Run, start: int) -> None:
@@ -58,7 +57,7 @@ def _warn_of_jump(run: Run, start: int) -> None:
     steps = run.experiment.num_steps
     # It may be damaged, or name an optimizer of the user's own, whose class is not imported.
     with contextlib.suppress(UserError, OSError, KeyError, TypeError, AttributeError):
-        stored = tree.read_json(run.workdir / "config.json")
+        stored = tree.read_json((run.branch.workdir if run.branch else run.workdir) / "config.json")
         now = {name: tree.to_json(getattr(run.experiment, name)) for name in PACE}
         before = {name: stored.get(name, now[name]) for name in PACE}
         if before == now:

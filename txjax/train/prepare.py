@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from txjax import backend, distributed, sharding
 from txjax.changes import Phase, phases
@@ -15,8 +16,10 @@ from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.eval.evaluator import Programs
 from txjax.experiment import Experiment, with_default_eval_data
+from txjax.train.branch import Branch, find_branch
 from txjax.train.check import check_run, collect_errors
 from txjax.train.open_data import open_all
+from txjax.train.run.workdir import CHANGED
 from txjax.train.state.init_from import InitSource, find_init_source
 from txjax.train.state.state import Layout
 from txjax.train.step import Step, trace_step
@@ -61,6 +64,7 @@ class Run:
       later: what trains after each change of the experiment, in the order of their steps.
       programs: of its evaluations, those that are traced.
       init_source: the run whose parameters it starts from. If None, it draws its own or resumes.
+      branch: the run that it begins as a copy of. If None, it begins at step 0 or resumes.
       source: the training data.
       evals: the data of the evaluations, by name.
       fingerprints: of all data, by name.
@@ -76,12 +80,20 @@ class Run:
     later: tuple[RunPhase, ...]
     programs: Programs
     init_source: InitSource | None
+    branch: Branch | None
     source: Source
     evals: dict[str, Source]
     fingerprints: dict[str, str]
     allow_config_change: bool
     begun: float
     notes: list[str]
+
+    @property
+    def origins(self) -> list[dict[str, Any]] | None:
+        """What the manifest says of the runs that it comes from; None if it resumes or comes from none."""
+        if self.branch is not None:
+            return [self.branch.facts]
+        return self.init_source.facts if self.init_source else None
 
     @functools.cached_property
     def phases(self) -> list[RunPhase]:
@@ -113,7 +125,9 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
                 with checks.collect(), user_code_errors("config.model, config.objective"):
                     run = phases(experiment)
                     steps = _trace_steps([phase.experiment for phase in run], traces.layout)
-                init_source = None if resuming else checks.run(find_init_source, stated, traces.layout)
+                begins = not resuming and stated.branch_from is None
+                init_source = checks.run(find_init_source, stated, traces.layout) if begins else None
+                branch = None if resuming else checks.run(find_branch, experiment, traces.layout)
     assert traces is not None, "traces that are left out have an error"
     data_sets = [("config.data", experiment.data)]
     data_sets += [(f"config.evals.{name}.data", evaluator.data) for name, evaluator in experiment.evals.items()]
@@ -123,7 +137,7 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
     evals = dict(zip(experiment.evals, others, strict=False))
     sources = dict(zip(changed, others[len(evals) :], strict=True))
     fingerprints = {"train": source.fingerprint} | {f"eval/{name}": x.fingerprint for name, x in evals.items()}
-    fingerprints |= {f"train from step {run[i].begin}": x.fingerprint for i, x in sources.items()}
+    fingerprints |= {f"{CHANGED}{run[i].begin}": x.fingerprint for i, x in sources.items()}
     _compare_data(fingerprints)
     later: list[RunPhase] = []
     for i, phase in enumerate(run[1:], start=1):
@@ -137,6 +151,7 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
         later=tuple(later),
         programs=traces.programs,
         init_source=init_source,
+        branch=branch,
         source=source,
         evals=evals,
         fingerprints=fingerprints,

@@ -97,8 +97,9 @@ def populations(experiments: Sequence[Experiment]) -> list[list[int]]:
     """The experiments' numbers, those together that can be one program, in order."""
     groups: dict[Any, list[int]] = collections.defaultdict(list)
     for i, experiment in enumerate(experiments):
-        # It ends at a step of its own, or its batches are of tasks of its own or change.
-        alone = experiment.stop is not None or experiment.changes or len(experiment.data.batch_specs()) > 1
+        # It begins or ends at a step of its own, or its batches are of tasks of its own or change.
+        moves = experiment.stop is not None or experiment.branch_from is not None or experiment.changes
+        alone = moves or len(experiment.data.batch_specs()) > 1
         groups[frozenset(program(experiment).items()), i if alone else None].append(i)
     return list(groups.values())
 
@@ -124,6 +125,9 @@ def check_together(experiments: Sequence[Experiment]) -> None:
     if experiments[0].changes:
         expected = "() where points train together"
         raise UserError("config.changes", expected, len(experiments[0].changes), hint="train such points one by one")
+    if experiments[0].branch_from is not None:
+        expected = "None where points train together"
+        raise UserError("config.branch_from", expected, experiments[0].branch_from, hint="train such points one by one")
     different = differing([program(experiment) for experiment in experiments])
     rows = differing([leaves(experiment) for experiment in experiments])
     if bad := [path for path in rows if path in different or (DATA in different and path.startswith(DATA))]:
