@@ -19,7 +19,7 @@ from helpers import runs, tiny_experiments
 from helpers.runs import rows
 
 pytestmark = pytest.mark.claim(
-    "Reliability",
+    "Sweeps, populations, laws",
     "branches of a run, as one sweep file: each continues its state, its place in the data and its log exactly",
 )
 
