@@ -97,6 +97,15 @@ def test_a_run_killed_before_at_and_after_a_change_is_exact(config, whole, tmp_p
 
 
 @pytest.mark.slow
+def test_several_processes_have_the_same_batches(config, whole, tmp_path):
+    runs.train_several(2, config, tmp_path / "run")
+    for ours, theirs in zip(read_metrics(tmp_path / "run"), read_metrics(whole), strict=True):
+        for name in ("train/batch_hash", "train/examples"):
+            assert ours[name] == theirs[name]
+        assert ours["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
+
+
+@pytest.mark.slow
 def test_rows_count_what_each_step_did(whole):
     rows = {row["step"]: row for row in read_metrics(whole)}
     sizes = [8] * 3 + [16] * 7
