@@ -12,7 +12,7 @@ LAYERS = [
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
     {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},
-    {"config", "eval"},
+    {"config", "eval", "changes"},
     {"experiment"},
     {"train", "interop"},
     {"plan", "sweep", "mup"},

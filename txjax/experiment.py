@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from txjax.changes import Change
 from txjax.checkpoint import Checkpoints
 from txjax.checks import Checks
 from txjax.data import Dataset
@@ -35,6 +36,7 @@ class Experiment:
       batch_size: examples an update, over all devices and hosts.
       data_workers: processes that read the training data, the same batches; 0 = threads of the run's own process.
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
+      changes: other values of `batch_size`, `microbatches` and fields of `data`, each from a step on; the steps rise.
       stop: when the run ends before `num_steps`. If None, it doesn't.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
@@ -48,6 +50,9 @@ class Experiment:
       trackers: where the log is written, and drawn, besides metrics.jsonl.
       init_from: the runs whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best",
         "WORKDIR@1500", or `From` with paths and sizes. What none has is initialised.
+      branch_from: the run that this one continues, "WORKDIR@1500" or as in `init_from`: it begins as a copy of that one
+        up to this step, with its parameters, moments, place in the data and rows of the log. `optimizer`, `num_steps`
+        and later `changes` may be others. If None, it begins at step 0.
     """
 
     model: Any
@@ -62,6 +67,7 @@ class Experiment:
     batch_size: int = config_field(32, at_least=1)
     data_workers: int = config_field(0, at_least=0)
     microbatches: int = config_field(1, at_least=1)
+    changes: tuple[Change, ...] = ()
     stop: EarlyStopping | None = None
     seed: int = config_field(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = config_field(10, at_least=1)
@@ -73,6 +79,7 @@ class Experiment:
     heartbeat_timeout_seconds: int = config_field(60, at_least=4)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(), Curves()))
     init_from: str | From | tuple[From, ...] | None = None
+    branch_from: str | None = None
 
 
 def with_default_eval_data(experiment: Experiment) -> Experiment:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, StepDecay, WarmupStableDecay
+from txjax.optim.schedules import Paced
 from txjax.types import UserError
 
 PEAK = 0.5
@@ -65,3 +66,20 @@ def test_invalid_schedules() -> None:
         WarmupStableDecay(2, decay_steps=4)(PEAK, 5)
     with pytest.raises(UserError, match=r"schedule.at: expected rising fractions of 20 updates, after a warmup of 9"):
         StepDecay(9)(PEAK, STEPS)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_paced_schedule_is_where_the_plain_one_is_after_as_many_examples(name: str) -> None:
+    """Batches of 8, 16 and 4: the 20 plain steps of 8 are 4 + 2 * 6 + 8 / 2 of these."""
+    schedule, after = FORMULAS[name]
+    paced = Paced(schedule=schedule, begins=(0, 4, 10), paces=(1.0, 2.0, 0.5))
+    steps = [*range(4), *range(4, 16, 2), *np.arange(16, 20, 0.5).tolist()]
+    expected = [PEAK * (u + 1) / WARMUP if u < WARMUP else after(u) for u in steps]
+    actual = jax.vmap(paced(PEAK, len(steps)))(jnp.arange(len(steps)))
+    np.testing.assert_allclose(actual, expected, rtol=3e-6)
+
+
+def test_a_paced_warmup_that_is_too_long_says_in_what_it_is_counted() -> None:
+    paced = Paced(schedule=Cosine(10, progress="examples"), begins=(0, 4), paces=(1.0, 0.5))
+    with pytest.raises(UserError, match="at most config.num_steps = 7, got 10; .*in steps of the first batch"):
+        paced(PEAK, 10)

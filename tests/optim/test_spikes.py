@@ -33,7 +33,7 @@ def toy(spikes: Spikes):
     data = SimpleNamespace(batch_specs=lambda: {"": {}})
     fields = dict(microbatches=1, num_steps=100, ema=None, seed=0, data=data)
     experiment = SimpleNamespace(model=None, objective=objective, optimizer=optimizer, spikes=spikes, **fields)
-    step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx, abstract=state)))
+    step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx, rate=optimizer.lr(100), abstract=state)))
     return state, step
 
 

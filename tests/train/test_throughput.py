@@ -82,15 +82,15 @@ def test_a_row_is_of_the_steps_since_the_last(monkeypatch):
         passed[0] += seconds
 
     wait(1.0)
-    assert read.read(4) == {}  # and that second stays
+    assert read.read() == {}  # and that second stays
     with read.waiting():
         wait(1.0)
     with read.paused("save"):
         wait(50.0)
     wait(2.0)
-    read.count(Work(10, 100))
-    read.count(Work(30, 300))
-    row = read.read(4)
+    read.count(Work(4, 10, 100))
+    read.count(Work(4, 30, 300))
+    row = read.read()
     assert row == {
         "perf/step_ms": 2000.0,
         "perf/data_wait": 0.25,
@@ -100,6 +100,6 @@ def test_a_row_is_of_the_steps_since_the_last(monkeypatch):
         "perf/mfu": 100.0 / 1000.0 / jax.device_count(),
     }
     wait(1.0)
-    read.count(Work(0, 5))
-    row = read.read(4)
+    read.count(Work(4, 0, 5))
+    row = read.read()
     assert row["perf/step_ms"] == 1000.0 and row["perf/flops_per_s"] == 5.0 and "perf/tokens_per_s" not in row

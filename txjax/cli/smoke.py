@@ -14,7 +14,8 @@ BATCHES = 2  # per evaluation
 def shorten(experiment: "Experiment") -> str:
     """Shortens a run in place: 10 steps, all logged, evaluations of two batches and a checkpoint at the end.
 
-    Fields of the optimizer in steps (warmup, decay) keep their share of the run.
+    Fields of the optimizer in steps (warmup, decay) keep their share of the run, and so do the steps of its changes, at
+    least one apart; changes for which no step is left do not happen.
 
     Returns:
       A line with each changed field.
@@ -24,6 +25,11 @@ def shorten(experiment: "Experiment") -> str:
     for _, part in walk(experiment.optimizer):
         for name in [step[1:] for step, value in children(part) if step.endswith("_steps") and value]:
             setattr(part, name, max(1, getattr(part, name) * steps // experiment.num_steps))
+    begin = 0
+    for change in experiment.changes:
+        begin = max(begin + 1, change.step * steps // experiment.num_steps)
+        change.step = begin
+    experiment.changes = tuple(change for change in experiment.changes if change.step < steps)
     for evaluation in experiment.evals.values():
         evaluation.every_steps = steps
         evaluation.max_batches = min(BATCHES, evaluation.max_batches or BATCHES)

@@ -1,7 +1,6 @@
 """txjax plan: predicts memory, FLOPs, collectives, time and cost of a config on devices that need not be present."""
 
 import argparse
-import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,22 +34,33 @@ def run(argv: list[str]) -> int:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 
     from txjax import config
+    from txjax.changes import phases
     from txjax.experiment import with_default_eval_data
     from txjax.plan import layouts
     from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
-    from txjax.plan.summary import limit_rows, summary
+    from txjax.plan.summary import change_rows, limit_rows, summary
     from txjax.plan.target import check_moments
     from txjax.train.check import check_layout
+    from txjax.train.state.counting import costliest_phase
 
     target = _target(flags)
 
-    def load(more: Sequence[str]) -> Any:
+    def read(more: Sequence[str]) -> Any:
         experiment = with_default_eval_data(config.load(flags.config, [*overrides, *more]))
         check_moments(experiment, target)
         return experiment
 
-    facts = functools.partial(summary, runs=flags.runs, price=flags.price)
+    def load(more: Sequence[str]) -> Any:
+        return costliest_phase(read(more)).experiment
+
+    whole = read(())
+    titles = [phase.title for phase in phases(whole)[1:]]
+    changes = change_rows(phases(whole), costliest_phase(whole))
+
+    def facts(plan: Any) -> list[tuple[str, str]]:
+        return changes + summary(plan, runs=flags.runs, price=flags.price)
+
     limits = limit_rows(target)
     if flags.search:
         choices, looked = layouts.search(load, target, flags.compile)
@@ -60,8 +70,9 @@ def run(argv: list[str]) -> int:
             show_search(flags.config, choices, looked, facts, target.limits)
         return 0 if choices else 1
 
+    for phase in phases(whole):
+        check_layout(phase.experiment, len(target.devices))
     experiment = load(())
-    check_layout(experiment, len(target.devices))
     plan = layouts.plan_of(experiment, target)
     with laid_out(experiment, target) as layout:
         rows = layout_rows(layout)
@@ -71,7 +82,7 @@ def run(argv: list[str]) -> int:
 
         replace_text(flags.html, page(f"{flags.config} on {target.name}", plan, rows, [*facts(plan), *limits]))
     if flags.json:
-        print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
+        print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows, "changes": titles}))
     else:
         show(flags.config, plan, rows, [*facts(plan), *limits])
     if not plan.fits:

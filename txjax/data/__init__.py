@@ -27,9 +27,10 @@ from txjax.data.images.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.images.randaugment import RandAugment
 from txjax.data.images.transforms import Channels, Either, Multiply, RandomErasing, Transform
 from txjax.data.loading.alternating_tasks import AlternatingTasks
+from txjax.data.loading.batch_readers import Portion
 from txjax.data.loading.fingerprint import fingerprint
 from txjax.data.loading.limits import Limits
-from txjax.data.loading.loader import eval_batches, train_batches
+from txjax.data.loading.loader import eval_batches, portioned_batches, train_batches
 from txjax.data.loading.mixture import Mixture
 from txjax.data.loading.task_draws import LinearRatios
 from txjax.data.loading.tasks import Tasks
@@ -160,6 +161,7 @@ __all__ = [
     "PadSquare",
     "Pairs",
     "PlainTemplate",
+    "Portion",
     "PresenceQuestions",
     "PromptedChoices",
     "PromptedPairs",
@@ -202,5 +204,6 @@ __all__ = [
     "WordPiece",
     "eval_batches",
     "fingerprint",
+    "portioned_batches",
     "train_batches",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from txjax.io.files import read_bytes
+from txjax.io.files import read_bytes, replace_bytes
 from txjax.io.text_files import lines_of
 from txjax.log.console import Progress
 from txjax.log.recovery import Extent, cut_back, spare_log
@@ -186,6 +186,15 @@ def _row(line: str) -> Row | None:
 def backup_log(workdir: Path, step: int) -> None:
     """Copies a log that has reached this step, for the checkpoint of the step, which can't be read for now."""
     spare_log(Path(workdir) / METRICS, step, _step)
+
+
+def copy_log(source: Path, workdir: Path, rows: int) -> None:
+    """Begins the log of a workdir with the first rows of another's. One that is there is kept under another name."""
+    path = Path(workdir) / METRICS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cut_back(path, 0, None, _step)
+    lines = read_bytes(Path(source) / METRICS).splitlines(keepends=True) if rows else []
+    replace_bytes(path, b"".join(lines[:rows]))
 
 
 def _step(line: bytes) -> int | None:

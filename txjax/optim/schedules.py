@@ -5,6 +5,7 @@ first update and the peak at number W - 1. From then on it is `decay(t)` with t 
 """
 
 import dataclasses
+import itertools
 import math
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import optax
 
 from txjax.types import UserError, config_field
 
+PROGRESS = ("steps", "examples", "tokens")
 _TRIAL = "for a short trial of the run as it is: --until=STEP, or --smoke"
 
 
@@ -21,9 +23,13 @@ class Schedule:
 
     Attributes:
       warmup_steps: updates of the linear warmup, W; 0 starts at the peak.
+      progress: what the learning rate follows where batches change (`Experiment.changes`): the updates, or the examples
+        or tokens of them. Then an update counts for as many as its batch has more than the first one (`Paced`).
     """
 
     warmup_steps: int = config_field(100, at_least=0)
+    _: dataclasses.KW_ONLY
+    progress: str = config_field("steps", choices=PROGRESS)
 
     def __call__(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         """The learning rate (float32 []) of each update (int32 [], from 0) in a run of `num_steps` updates.
@@ -151,3 +157,31 @@ class StepDecay(Schedule):
             expected = f"rising fractions of {num_steps + warmup} updates, after a warmup of {warmup}"
             raise UserError("config.optimizer.schedule.at", expected, self.at)
         return optax.piecewise_constant_schedule(peak_lr, dict.fromkeys(steps, self.factor))
+
+
+@dataclasses.dataclass
+class Paced(Schedule):
+    """A schedule of updates that count for one, for less or for more: its steps are those of the first batch.
+
+    Update s is where the schedule has its update u(s) = sum of `pace` over the updates before s, of u(num_steps).
+
+    Attributes:
+      schedule: what is paced.
+      begins: the updates from which each pace is, the first of them 0.
+      paces: what an update counts for; the first one is 1.
+    """
+
+    schedule: Schedule = config_field(factory=Cosine)
+    begins: tuple[int, ...] = (0,)
+    paces: tuple[float, ...] = (1.0,)
+
+    def __call__(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        ends = [*self.begins[1:], num_steps]
+        parts = [pace * (end - begin) for begin, end, pace in zip(self.begins, ends, self.paces, strict=True)]
+        counts = [0.0, *itertools.accumulate(parts)]
+        try:
+            rate = self.schedule(peak_lr, math.ceil(counts[-1]))
+        except UserError as error:
+            unit = self.schedule.progress
+            raise error.with_hint(f"in steps of the first batch, since the schedule counts {unit}") from None
+        return lambda s: rate(jnp.interp(s, jnp.array([*self.begins, num_steps]), jnp.array(counts)))

@@ -1,5 +1,8 @@
 """The summary of a plan: whether it fits, and time and cost of the whole run."""
 
+from collections.abc import Sequence
+
+from txjax.changes import Phase
 from txjax.numbers import byte_size, duration
 from txjax.plan.price import Plan
 from txjax.plan.rooflines import Estimate
@@ -28,6 +31,15 @@ def summary(plan: Plan, runs: int = 1, price: float | None = None) -> list[tuple
         (f"device-hours{of_runs}{estimated}", _amount(hours)),
     ]
     return rows if price is None else [*rows, ("cost", _amount(hours * price))]
+
+
+def change_rows(run: Sequence[Phase], planned: Phase) -> list[tuple[str, str]]:
+    """What changes during a run, and which phase of it is planned, as rows above a summary; none if nothing changes."""
+    if len(run) == 1:
+        return []
+    titles = "; ".join(phase.title for phase in run[1:])
+    begin = f"the phase from step {planned.begin:,}, whose microbatches take the most FLOPs"
+    return [("changes", titles), ("all figures are of", begin)]
 
 
 def limit_rows(target: Target) -> list[tuple[str, str]]:

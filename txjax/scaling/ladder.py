@@ -84,7 +84,7 @@ class Ladder:
       load: returns a fresh config with these flags applied.
 
     Raises:
-      UserError: the model has no width, depth and heads.
+      UserError: the model has no width, depth and heads, or batches change.
     """
 
     def __init__(self, load: Load, rules: Rules = Rules()):
@@ -96,6 +96,8 @@ class Ladder:
         for name in ("width", "depth", "heads"):
             if not isinstance(getattr(self.base.model, name, None), int):
                 raise UserError("config.model", f"a model with a {name}", type(self.base.model).__name__)
+        if self.base.changes:
+            raise UserError("config.changes", "() in a ladder, whose runs have batches of one size", self.base.changes)
 
     def isoflop(self, budgets: Sequence[float], sizes: int = 5, widths: Sequence[int] = ()) -> list[LadderRun]:
         """Runs of several sizes for every budget, each with the budget's FLOPs (Hoffmann et al. 2022, 3.2).

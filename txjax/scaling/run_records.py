@@ -117,6 +117,8 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     planned = _number(workdir / "config.json", config, "num_steps") or 0
     if step < planned and not curves:
         raise UserError(name, f"a run that reached its end, step {planned}", f"step {step}")
+    if curves and config.get("changes"):
+        raise UserError(name, "batches that don't change, since each row of a curve counts its tokens by the steps")
     facts = {key: _number(workdir / "manifest.json", manifest, key) for key in _FACTS}
     size = facts["tokens_per_step"] or _tokens_per_step(config)
     known = {key: value for key, value in flatten(config).items() if not isinstance(value, list | dict)}

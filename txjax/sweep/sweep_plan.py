@@ -11,6 +11,7 @@ from txjax.checkpoint import Store
 from txjax.experiment import with_default_eval_data
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
+from txjax.train.branch import find_branch
 from txjax.train.check import check
 from txjax.train.run.workdir import check_config
 from txjax.train.state.counting import flops_per_step
@@ -84,10 +85,13 @@ def _plan_point(run: Resolved, workdir: Path, costs: dict[str, int], here: bool 
         elif not is_finished(workdir, experiment.num_steps):
             layout = check(run.experiment)
             if not Store(workdir).steps():
-                find_init_source(experiment, layout)
+                if experiment.branch_from is None:
+                    find_init_source(experiment, layout)
+                find_branch(experiment, layout)
             variables = layout.variables
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
-        same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else
+        sizes = [experiment.batch_size, *((*experiment.changes, experiment.num_steps) if experiment.changes else ())]
+        same = digest([*map(tree.to_json, [*sizes, *parts])])  # FLOPs depend on nothing else
         if same not in costs:
             costs[same] = flops_per_step(experiment, variables)
     values: dict[str, Any] = {path: tree.to_json(value) for path, value in run.point.items()}

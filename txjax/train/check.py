@@ -15,8 +15,10 @@ from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
 from txjax.objectives import ComparingObjective, Objective, check_model_data, languages_of, missing_keys
+from txjax.train.check_changes import check_changes
 from txjax.train.check_scores import check_metric, named_metrics
 from txjax.train.check_traces import Traces, check_model_state, check_traces
+from txjax.train.state.pace import paced_optimizer
 from txjax.train.state.state import Layout, batch_spec, build_layout
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
@@ -122,8 +124,21 @@ def _check_description(checks: Checks, experiment: Experiment) -> Experiment:
     checks.run(_check_best, experiment, needs=["config.checkpoint", *intervals])
     for tracker in resolved.trackers:
         checks.run(tracker.check)
-    checks.run(resolved.optimizer.lr, resolved.num_steps, needs=("config.optimizer", "config.num_steps"))
+    unchanged = [f"config.{name}" for name in ("batch_size", "data", "mesh", "microbatches", "model", "objective")]
+    checks.run(check_changes, resolved, _check_phase, needs=[*unchanged, "config.num_steps", "config.changes"])
+    of_rate = [f"config.{name}" for name in ("optimizer", "num_steps", "changes", "data", "batch_size")]
+    checks.run(lambda: paced_optimizer(resolved).lr(resolved.num_steps), needs=of_rate)
     return resolved
+
+
+def _check_phase(checks: Checks, phase: Experiment) -> None:
+    """Checks the batches and the data of a phase, of which all other fields have no error."""
+    checks.run(check_layout, phase, jax.device_count())
+    checks.finish()
+    objective = phase.objective
+    _check_data(checks, "config.data", phase.data, objective, objective.required_keys)
+    checks.finish()
+    _check_objective(phase)
 
 
 def _check_objective(experiment: Experiment) -> None:

@@ -9,6 +9,7 @@ from txjax.checks import Checks
 from txjax.eval.evaluator import Programs
 from txjax.experiment import Experiment
 from txjax.nn import microbatch_of
+from txjax.train.check_changes import check_parameters
 from txjax.train.check_scores import check_scores
 from txjax.train.state.counting import forward_of
 from txjax.train.state.frozen_parts import check_frozen
@@ -52,6 +53,7 @@ def check_traces(checks: Checks, experiment: Experiment) -> Traces | None:
         if trace is None:
             return None
         checks.run(check_shared_modules, experiment, trace)
+        checks.run(user_code(check_parameters), experiment, trace, needs=["config.changes", "config.num_steps"])
         checks.run(check_frozen, experiment, trace, needs=LAYOUT)
         layout = checks.run(user_code(build_layout), experiment, mesh, trace, needs=LAYOUT)
         if layout is None:

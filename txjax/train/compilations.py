@@ -18,8 +18,9 @@ log = logging.getLogger("txjax")
 
 
 class Steps(Protocol):
-    """What trains: its newest state, and how it counts time that is no step's."""
+    """What trains: the experiment of the present phase, the newest state, and how it counts time that is no step's."""
 
+    experiment: Experiment
     state: Any
 
     def outside_step(self, kind: str, what: str) -> AbstractContextManager[None]: ...
@@ -28,13 +29,12 @@ class Steps(Protocol):
 class Compilations:
     """The work of the steps of a run, by the shapes of their batches: those that have compiled."""
 
-    def __init__(self, experiment: Experiment, layout: Layout, flops_per_step: int, throughput: Throughput):
+    def __init__(self, layout: Layout, flops_per_step: int | None, throughput: Throughput):
         """
         Args:
-          flops_per_step: of a step on a batch that nothing was cut from.
+          flops_per_step: of a step on a batch that nothing was cut from. If None, they are counted.
           throughput: starts anew where the first step compiles.
         """
-        self.experiment = experiment
         self.layout = layout
         self.flops_per_step = flops_per_step
         self.throughput = throughput
@@ -43,7 +43,7 @@ class Compilations:
     @contextlib.contextmanager
     def step(self, trainer: Steps, batch: dict[str, np.ndarray]) -> Iterator[Work | None]:
         """Yields the work of the step inside. If None, the step compiles."""
-        shapes = frozenset((key, x.shape) for key, x in batch.items())
+        shapes = trainer.experiment.microbatches, frozenset((key, x.shape) for key, x in batch.items())
         if shapes in self.compiled:
             yield self.compiled[shapes]
             return
@@ -53,7 +53,7 @@ class Compilations:
         begun = time.perf_counter()
         with trainer.outside_step("compile", "compiling the step"):
             yield None
-            done = self.compiled[shapes] = work(self.experiment, self.layout, batch, self.flops_per_step)
+            done = self.compiled[shapes] = work(trainer.experiment, self.layout, batch, self.flops_per_step)
             jax.block_until_ready(trainer.state)
         task = f" of the task {done.task}" if done.task else ""
         which = f"{task} of {done.tokens} tokens" if done.tokens else task

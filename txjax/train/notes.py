@@ -1,8 +1,10 @@
 """What a run notes at each start, in its log and in its workdir: its setup, its config, what runs it on which data."""
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from txjax import backend, distributed, tree
 from txjax.data.file_changes import file_digests
@@ -10,8 +12,11 @@ from txjax.data.loading.default_eval_data import differences
 from txjax.log import setup_logging
 from txjax.train.prepare import Run
 from txjax.train.run.workdir import write_config, write_manifest
+from txjax.train.state.counting import tokens_of_phase
+from txjax.train.state.pace import paced_optimizer
 from txjax.types import UserError
 
+PACE = ("optimizer", "num_steps", "batch_size", "changes")  # the fields that learning rates follow from
 log = logging.getLogger("txjax")
 
 
@@ -41,11 +46,12 @@ def write_notes(runs: Sequence[Run], costs: Mapping[str, int], start: int) -> No
 
 
 def _write_notes(run: Run, costs: Mapping[str, int]) -> None:
-    counts = {**costs, "tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // run.experiment.batch_size}
-    origins = run.init_source.facts if run.init_source else None
+    first = run.phases[0].experiment
+    tokens = round(tokens_of_phase(first))
+    counts = {**costs, "tokens_per_epoch": tokens * len(run.source) // first.batch_size}
     write_config(run.workdir, run.experiment)
     files = file_digests(run.experiment)
-    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), origins, files)
+    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), run.origins, files)
 
 
 def _warn_of_jump(run: Run, start: int) -> None:
@@ -53,13 +59,15 @@ def _warn_of_jump(run: Run, start: int) -> None:
     steps = run.experiment.num_steps
     # It may be damaged, or name an optimizer of the user's own, whose class is not imported.
     with contextlib.suppress(UserError, OSError, KeyError, TypeError, AttributeError):
-        stored = tree.read_json(run.workdir / "config.json")
-        fields = ("optimizer", "num_steps")
-        if [stored[name] for name in fields] == [tree.to_json(getattr(run.experiment, name)) for name in fields]:
+        stored = tree.read_json((run.branch.workdir if run.branch else run.workdir) / "config.json")
+        now = {name: tree.to_json(getattr(run.experiment, name)) for name in PACE}
+        before = {name: stored.get(name, now[name]) for name in PACE}
+        if before == now:
             return
-        before = tree.from_json(stored["optimizer"]).lr(stored["num_steps"])
-        now = run.experiment.optimizer.lr(steps)
-        rates = [f"{float(schedule(start)):.4g}" for schedule in (before, now)]
+        earlier: Any = {name: tree.from_json(value) for name, value in before.items()}
+        experiments = (dataclasses.replace(run.experiment, **earlier), run.experiment)
+        schedules = [paced_optimizer(experiment).lr(experiment.num_steps) for experiment in experiments]
+        rates = [f"{float(schedule(start)):.4g}" for schedule in schedules]
         if rates[0] != rates[1]:
             change = "" if stored["num_steps"] == steps else f" (num_steps {stored['num_steps']:,} -> {steps:,})"
             log.warning("learning rate at step %d: %s before, %s now%s", start + 1, *rates, change)

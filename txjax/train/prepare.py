@@ -1,18 +1,25 @@
 """Prepares a run: checks its config, traces its layout and its step, opens its data. Writes no workdir."""
 
+import bisect
 import dataclasses
+import functools
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from txjax import backend, distributed, sharding
+from txjax.changes import Phase, phases
 from txjax.checkpoint import Store
-from txjax.data import Source
+from txjax.data import Portion, Source
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.eval.evaluator import Programs
 from txjax.experiment import Experiment, with_default_eval_data
+from txjax.train.branch import Branch, find_branch
 from txjax.train.check import check_run, collect_errors
 from txjax.train.open_data import open_all
+from txjax.train.run.workdir import CHANGED
 from txjax.train.state.init_from import InitSource, find_init_source
 from txjax.train.state.state import Layout
 from txjax.train.step import Step, trace_step
@@ -20,6 +27,29 @@ from txjax.types import RunError
 from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
+
+
+@dataclasses.dataclass(frozen=True)
+class RunPhase:
+    """What trains between two changes of a run.
+
+    Attributes:
+      step: see `Run.step`.
+      source: the training data.
+    """
+
+    phase: Phase
+    step: Step
+    source: Source
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment with the values of the phase."""
+        return self.phase.experiment
+
+    def portion(self, rows: Sequence[int]) -> Portion:
+        """The batches of the phase, of which a process needs these rows."""
+        return Portion(self.phase.begin, self.source, self.experiment.batch_size, rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +61,10 @@ class Run:
       workdir: its absolute path; the folder need not exist.
       layout: of the state and of a batch.
       step: the train step of the experiment: traced, compiled at its first call.
+      later: what trains after each change of the experiment, in the order of their steps.
       programs: of its evaluations, those that are traced.
       init_source: the run whose parameters it starts from. If None, it draws its own or resumes.
+      branch: the run that it begins as a copy of. If None, it begins at step 0 or resumes.
       source: the training data.
       evals: the data of the evaluations, by name.
       fingerprints: of all data, by name.
@@ -45,14 +77,32 @@ class Run:
     workdir: Path
     layout: Layout
     step: Step
+    later: tuple[RunPhase, ...]
     programs: Programs
     init_source: InitSource | None
+    branch: Branch | None
     source: Source
     evals: dict[str, Source]
     fingerprints: dict[str, str]
     allow_config_change: bool
     begun: float
     notes: list[str]
+
+    @property
+    def origins(self) -> list[dict[str, Any]] | None:
+        """What the manifest says of the runs that it comes from; None if it resumes or comes from none."""
+        if self.branch is not None:
+            return [self.branch.facts]
+        return self.init_source.facts if self.init_source else None
+
+    @functools.cached_property
+    def phases(self) -> list[RunPhase]:
+        """What trains from the beginning and after each change."""
+        return [RunPhase(phases(self.experiment)[0], self.step, self.source), *self.later]
+
+    def phase_of(self, step: int) -> RunPhase:
+        """The phase of an update, whose numbers begin with 1."""
+        return self.phases[bisect.bisect_left(self.phases, step, key=lambda part: part.phase.begin) - 1]
 
 
 def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = False) -> Run:
@@ -73,22 +123,35 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
             experiment = with_default_eval_data(stated)
             with sharding.use_mesh(stated.mesh):
                 with checks.collect(), user_code_errors("config.model, config.objective"):
-                    step = trace_step(experiment, traces.layout)
-                init_source = None if resuming else checks.run(find_init_source, stated, traces.layout)
+                    run = phases(experiment)
+                    steps = _trace_steps([phase.experiment for phase in run], traces.layout)
+                begins = not resuming and stated.branch_from is None
+                init_source = checks.run(find_init_source, stated, traces.layout) if begins else None
+                branch = None if resuming else checks.run(find_branch, experiment, traces.layout)
     assert traces is not None, "traces that are left out have an error"
     data_sets = [("config.data", experiment.data)]
     data_sets += [(f"config.evals.{name}.data", evaluator.data) for name, evaluator in experiment.evals.items()]
-    source, *tested = open_all(data_sets, stated)
-    evals = dict(zip(experiment.evals, tested, strict=True))
+    changed = {i: phase for i, phase in enumerate(run) if any(path.startswith("data") for path in phase.changed)}
+    data_sets += [(f"config.changes[{i - 1}].fields.data", phase.experiment.data) for i, phase in changed.items()]
+    source, *others = open_all(data_sets, stated)
+    evals = dict(zip(experiment.evals, others, strict=False))
+    sources = dict(zip(changed, others[len(evals) :], strict=True))
     fingerprints = {"train": source.fingerprint} | {f"eval/{name}": x.fingerprint for name, x in evals.items()}
+    fingerprints |= {f"{CHANGED}{run[i].begin}": x.fingerprint for i, x in sources.items()}
     _compare_data(fingerprints)
+    later: list[RunPhase] = []
+    for i, phase in enumerate(run[1:], start=1):
+        before = later[-1].source if later else source
+        later.append(RunPhase(phase, steps[i], sources.get(i, before)))
     return Run(
         experiment=experiment,
         workdir=workdir,
         layout=traces.layout,
-        step=step,
+        step=steps[0],
+        later=tuple(later),
         programs=traces.programs,
         init_source=init_source,
+        branch=branch,
         source=source,
         evals=evals,
         fingerprints=fingerprints,
@@ -96,6 +159,16 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
         begun=begun,
         notes=notes,
     )
+
+
+def _trace_steps(experiments: Sequence[Experiment], layout: Layout) -> list[Step]:
+    """The step of each phase of a run: the same one wherever the shapes of the batches say how it differs."""
+    kinds = [(experiment.microbatches, len(experiment.data.batch_specs()) > 1) for experiment in experiments]
+    steps = {
+        kind: trace_step([phase for phase, other in zip(experiments, kinds, strict=True) if other == kind], layout)
+        for kind in dict.fromkeys(kinds)
+    }
+    return [steps[kind] for kind in kinds]
 
 
 def _compare_data(fingerprints: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from threading import Barrier
 
 from txjax import distributed
+from txjax.changes import examples_before
 from txjax.checkpoint import Store
 from txjax.log import Log, backup_log, read_metrics
 from txjax.train.prepare import Run
@@ -63,7 +64,7 @@ class RunRecorder(RowRecorder):
           barrier: see `Store.save`.
         """
         self.log.sync()
-        position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
+        position = {"position": examples_before(self.phases, step), "seed": self.experiment.seed}
         logged = {"log": self.log.extent(), "row": dict(self.row), "sums": dict(sums), "stopped": self.stop_reason()}
         record = {"data": position, "metrics": self.scores_at(step), "seconds": dict(seconds), **logged}
         self.store.save(step, state, record, barrier)

@@ -17,14 +17,12 @@ class Runs(Protocol):
     Attributes:
       interval: the metrics since the last row.
       pending: the step that was started and is not logged yet.
-      batch_rows: the numbers of the rows of a batch that this process holds.
     """
 
     experiment: Any
     interval: Interval
     pending: Pending | None
     throughput: Throughput
-    batch_rows: tuple[int, ...]
 
     def members(self) -> list[tuple[Index, RunRecorder]]: ...
 
@@ -53,12 +51,10 @@ def read_rows(runs: Runs, evaluated: bool = False) -> None:
     if not logged:
         return
     metrics, ids = jax.device_get((metrics, pending.ids))
-    speed = runs.throughput.read(runs.experiment.batch_size)
+    speed = runs.throughput.read()
     for i, recorder in logged:
         member_metrics = jax.tree.map(operator.itemgetter(i), metrics)
         recorder.read_row(step, member_metrics, interval.means(i), ids[i], speed)
         interval.clear(i)
         if skipped[i][0]:
-            recorder.drop(
-                describe_dropped(step, member_metrics, ids[i], runs.batch_of(pending.batch, i), runs.batch_rows)
-            )
+            recorder.drop(describe_dropped(step, member_metrics, ids[i], runs.batch_of(pending.batch, i), pending.rows))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.changes import examples_before, phases
 from txjax.data import fingerprint
 from txjax.log import Log, Row
 from txjax.train.check_scores import check_scores
@@ -38,6 +39,7 @@ class RowRecorder:
         self.run = run
         self.eval_fn = eval_fn
         self.name = name
+        self.phases = phases(run.experiment)
         self.failure: RunError | None = None
         self.row: dict[str, Any] = {}
         self._scores: tuple[int, dict[str, float]] = (0, {})
@@ -78,6 +80,8 @@ class RowRecorder:
           speed: `perf/` numbers.
         """
         row = {**means, "grad_norm": metrics["grad_norm"].item(), "lr": metrics["lr"].item()}
+        if len(self.phases) > 1:  # elsewhere they follow from the step
+            row["examples"] = examples_before(self.phases, step)
         row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
         self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
 

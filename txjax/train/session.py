@@ -32,6 +32,8 @@ def session(run: Run) -> Iterator[None]:
     """
     with contextlib.nullcontext() if distributed.is_multiprocess() else lock_workdir(run.workdir):
         on_primary("the start", functools.partial(compare_workdir, run))
+        if run.branch is not None:
+            on_primary("the branch", functools.partial(run.branch.copy, run.workdir))
         yield
 
 
@@ -44,5 +46,7 @@ def begin_workdirs(runs: Sequence[Run]) -> None:
 
 
 def compare_workdir(run: Run) -> None:
-    """`check_resume` for a run."""
+    """`check_resume` for a run, and for the one that it is a branch of."""
+    if run.branch is not None:
+        run.branch.compare_data(run.fingerprints)
     check_resume(run.workdir, run.experiment, run.layout.abstract, run.fingerprints, run.allow_config_change)

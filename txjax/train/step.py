@@ -1,6 +1,6 @@
 """One update as one pure function: (state, batch) -> (state, metrics)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -38,7 +38,6 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     model = experiment.model
     objective = experiment.objective
     parts = experiment.microbatches
-    schedule = experiment.optimizer.lr(experiment.num_steps)
     ema = experiment.ema
     spikes = experiment.spikes
     alternates = len(experiment.data.batch_specs()) > 1
@@ -103,7 +102,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         )
         opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
-        metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
+        metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": layout.rate(done)}
         sums = named_sums((output.losses, output.metrics))
         if alternates:  # the steps between two rows are of different tasks: their loss is its mean over steps
             sums["loss"] = Mean(loss_value, jnp.ones(()))
@@ -125,9 +124,14 @@ def jit_step(experiment: Experiment, layout: Layout) -> Any:
     )
 
 
-def trace_step(experiment: Experiment, layout: Layout) -> Step:
-    """The jitted step, traced for the batches of each task: it compiles when called, and traces nothing anew."""
-    step = jit_step(experiment, layout)
-    for spec in batch_specs(experiment, layout.batch).values():
-        jax.eval_shape(step, layout.abstract, spec)
+def trace_step(experiments: Sequence[Experiment], layout: Layout) -> Step:
+    """The jitted step of a run, traced for the batches of each task: it compiles when called, and traces nothing anew.
+
+    Args:
+      experiments: of the run's phases that differ in the shapes of their batches alone.
+    """
+    step = jit_step(experiments[0], layout)
+    for experiment in experiments:
+        for spec in batch_specs(experiment, layout.batch).values():
+            jax.eval_shape(step, layout.abstract, spec)
     return step

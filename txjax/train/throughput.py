@@ -1,19 +1,18 @@
 """Throughput: the work of the steps and the time they take, the `perf/` metrics of the log."""
 
 import contextlib
-import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from txjax.chips import peak
-from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.train.run.goodput import Goodput
-from txjax.train.state.counting import TOKENS, flops_per_step
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.pace import tokens_of
 from txjax.train.state.state import Layout, batch_spec
 
 
@@ -21,11 +20,13 @@ class Work(NamedTuple):
     """What one step does, over all devices and hosts.
 
     Attributes:
+      examples: of the batch.
       tokens: that the model takes, padding among them; 0 where the data has none.
       flops: FLOPs of the update.
       task: of the batch, where each batch is of one task; else "".
     """
 
+    examples: int
     tokens: int
     flops: int
     task: str = ""
@@ -38,6 +39,7 @@ class Pending(NamedTuple):
       metrics: of the step; they may still be computed.
       ids: int32 [B], of the whole batch.
       batch: the rows that this process holds.
+      rows: their numbers in the whole batch.
       work: that the step does. If None, it compiled, and its time is not counted as training.
     """
 
@@ -45,25 +47,28 @@ class Pending(NamedTuple):
     metrics: dict[str, Any]
     ids: np.ndarray | jax.Array
     batch: dict[str, np.ndarray]
+    rows: Sequence[int]
     work: Work | None
 
 
-def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], whole: int) -> Work:
+def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], whole: int | None) -> Work:
     """What a step on a batch of this shape does.
 
     Args:
+      experiment: of the phase of the run that the batch is of.
       layout: of the run.
       batch: this process's rows.
-      whole: FLOPs of a step on a batch that nothing was cut from.
+      whole: FLOPs of a step on a batch that nothing was cut from. If None, they are counted.
     """
-    spec = {key: jax.ShapeDtypeStruct((experiment.batch_size, *x.shape[1:]), x.dtype) for key, x in batch.items()}
-    tokens = sum(math.prod(x.shape) for key, x in spec.items() if part_of(key)[1] in TOKENS)
-    if spec == batch_spec(experiment.data, experiment.batch_size):
-        return Work(tokens, whole)
+    examples = experiment.batch_size
+    spec = {key: jax.ShapeDtypeStruct((examples, *x.shape[1:]), x.dtype) for key, x in batch.items()}
+    tokens = tokens_of(spec)
+    if whole is not None and spec == batch_spec(experiment.data, examples):
+        return Work(examples, tokens, whole)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
         flops = flops_per_step(experiment, layout.variables, spec)
     tasks = experiment.data.batch_specs()
-    return Work(tokens, flops, next(task for task, example in tasks.items() if example.keys() == spec.keys()))
+    return Work(examples, tokens, flops, next(task for task, example in tasks.items() if example.keys() == spec.keys()))
 
 
 class Speed:
@@ -72,6 +77,7 @@ class Speed:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.steps = 0
+        self.examples = 0
         self.tokens = 0
         self.flops = 0
 
@@ -79,14 +85,15 @@ class Speed:
         """A step is done."""
         self.seconds += seconds
         self.steps += 1
+        self.examples += done.examples
         self.tokens += done.tokens
         self.flops += done.flops
 
-    def read(self, batch_size: int) -> dict[str, float]:
+    def read(self) -> dict[str, float]:
         """The numbers of a row."""
         speed = {
             "step_ms": 1e3 * self.seconds / self.steps,
-            "examples_per_s": batch_size * self.steps / self.seconds,
+            "examples_per_s": self.examples / self.seconds,
             "flops_per_s": self.flops / self.seconds,
         }
         if self.tokens:
@@ -133,11 +140,11 @@ class Throughput:
             self.speeds.setdefault(task, Speed()).add(done, reached - self.reached)
         self.reached = reached
 
-    def read(self, batch_size: int) -> dict[str, float]:
+    def read(self) -> dict[str, float]:
         """The numbers of a row, and starts anew; {} where no step was counted, whose time the next row has."""
         if not self.speeds:
             return {}
-        speeds = {task: speed.read(batch_size) for task, speed in self.speeds.items()}
+        speeds = {task: speed.read() for task, speed in self.speeds.items()}
         row = {"perf/data_wait": min(self.waited / self.speeds[""].seconds, 1.0)}
         for task, speed in speeds.items():
             row |= {f"perf/{task}/{name}" if task else f"perf/{name}": value for name, value in speed.items()}

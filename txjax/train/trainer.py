@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from txjax import distributed, sharding
-from txjax.data import Limits, Source, train_batches
 from txjax.experiment import Experiment
+from txjax.train.batches import HostBatch, read_batches
 from txjax.train.compilations import Compilations
 from txjax.train.interval import Index, Interval
 from txjax.train.notes import begin_log, write_notes
@@ -32,7 +32,6 @@ from txjax.train.throughput import Pending, Throughput
 from txjax.types import Batch, RunError
 
 log = logging.getLogger("txjax")
-HostBatch = dict[str, np.ndarray]
 
 
 def train(
@@ -71,6 +70,7 @@ class Trainer:
     `with Trainer(run) as trainer: trainer.train()`.
 
     Attributes:
+      experiment: of the run; while it trains, with the values of the present phase (`Experiment.changes`).
       train_step: (state, batch) -> (state, metrics), compiled; the old state's memory is reused.
       state: after the newest step that was started.
       recorder: writes the log and the checkpoints.
@@ -89,7 +89,6 @@ class Trainer:
         evaluations = evaluator(run.experiment, run.layout.batch, run.evals, run.workdir, run.programs)
         evaluations.trace(model_variables(run.layout.abstract))
         self.recorder = RunRecorder(run, evaluations)
-        self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
 
     def __enter__(self) -> Self:
@@ -104,7 +103,8 @@ class Trainer:
             self.watchdog = stack.enter_context(Watchdog(self.run.workdir, self.experiment.step_timeout_seconds))
             self.goodput = Goodput(self.run.begun)
             self.throughput = Throughput(self.goodput)
-            self.compilations = Compilations(self.experiment, self.layout, costs["flops_per_step"], self.throughput)
+            whole = None if self.run.later else costs["flops_per_step"]
+            self.compilations = Compilations(self.layout, whole, self.throughput)
             with self.watchdog.patient("beginning"):
                 self.start, seconds = self._restore_or_create()
             self.recorder.open(self.start)
@@ -129,6 +129,7 @@ class Trainer:
             if self.recorder.row:  # of the step that was restored: the run stopped before its evaluations
                 self._evaluate(self.start, self._due(self.start), saved=True)
             for step in range(self.start + 1, last + 1) if self.recorder.stop_reason() is None else ():
+                self.enter_phase(step)
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
                 with self.compilations.step(self, self.batch_of(host_batch, 0)) as work:
@@ -136,7 +137,8 @@ class Trainer:
                 profile.after(step, metrics)
                 read_rows(self)  # of the step before, now that this one keeps the devices busy
                 self._write_row()
-                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
+                ids = self.batch_ids(host_batch, batch)
+                self.pending = Pending(step, metrics, ids, host_batch, self.batch_rows, work)
                 due = self._due(step)
                 saved = step % experiment.checkpoint.every_steps == 0 or step in (end, until)
                 if saved:
@@ -169,20 +171,20 @@ class Trainer:
 
     def batches(self) -> Generator[HostBatch]:
         """Batches without end, from the next step on: the rows that this process holds."""
-        return self.read_batches(self.run.source, self.experiment.seed)
+        return read_batches(self.run, self.start, self.rows_of)
 
-    def read_batches(self, source: Source, seed: int) -> Generator[HostBatch]:
-        """`batches` of a source, in the order of a seed."""
-        experiment = self.experiment
-        return train_batches(
-            source,
-            batch_size=experiment.batch_size,
-            seed=seed,
-            start_step=self.start,
-            rows=self.batch_rows,
-            limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
-            workers=experiment.data_workers,
-        )
+    def rows_of(self, experiment: Experiment) -> Sequence[int]:
+        """The numbers of the rows of a batch that this process holds."""
+        return distributed.local_rows(self.layout.batch, experiment.batch_size)
+
+    def enter_phase(self, step: int) -> None:
+        """Makes the phase of an update the present one."""
+        part = self.run.phase_of(step)
+        if part.experiment is not self.experiment:
+            self.experiment, self.train_step = part.experiment, part.step
+            self.batch_rows = self.rows_of(part.experiment)
+            if part.phase.changed:
+                log.info(part.phase.title)
 
     def shard_batch(self, batch: HostBatch) -> Batch:
         """The batch on the devices."""

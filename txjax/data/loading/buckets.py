@@ -141,9 +141,9 @@ def check_sorted(buckets: tuple[int, ...] | tuple[tuple[int, ...], ...], sort_ba
         raise UserError("data.buckets", "lengths, if sort_batches is above 1", buckets)
 
 
-def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[int, int]]:
-    """The index, position -> (example, epoch), for training on a source."""
-    index = GlobalIndex(len(source), seed)
+def order(source: Source, seed: int, batch_size: int, begin: int = 0) -> Callable[[int], tuple[int, int]]:
+    """The index, position -> (example, epoch), for training on a source of which `begin` examples were used before."""
+    index = GlobalIndex(len(source), seed, begin)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
         return LengthSortedIndex(
             index, lambda shown: np.sum(source.sizes(shown, seed), axis=0), batch_size, source.sort_batches

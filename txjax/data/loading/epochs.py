@@ -1,9 +1,10 @@
 """The length of a run in epochs, as users count: the number of steps follows from the data and the batch size."""
 
 import dataclasses
+import itertools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from txjax import tree
@@ -32,13 +33,33 @@ def in_steps(experiment: E, assigned: Iterable[str] = ()) -> E:
     if STEPS in assigned:
         hint = f"add --config.{FIELD}=None to give the steps"
         raise UserError(f"config.{STEPS}", f"no value, since config.{FIELD} = {epochs:g} sets it", hint=hint)
-    if epochs <= 0 or config.batch_size < 1:  # `check_fields` refuses them
-        return experiment
-    return dataclasses.replace(config, **{STEPS: steps_of(epochs, config.data, config.batch_size)})
+    sizes = batch_sizes(config)
+    if epochs <= 0 or not all(isinstance(size, int) and size >= 1 for size in sizes.values()):
+        return experiment  # `check` refuses them
+    return dataclasses.replace(config, **{STEPS: steps_of(epochs, config.data, sizes)})
 
 
-def steps_of(epochs: float, data: Dataset, batch_size: int) -> int:
+def batch_sizes(config: Any) -> dict[int, int]:
+    """The examples of a batch, by the step where they change.
+
+    Raises:
+      UserError: the data set changes, too.
+    """
+    sizes = {0: config.batch_size}
+    for i, change in enumerate(getattr(config, "changes", ())):
+        if others := [path for path in change.fields if path.partition(".")[0] == "data"]:
+            hint = f"config.changes[{i}] sets {others[0]}, and an epoch is of one data set: give num_steps"
+            raise UserError(f"config.{FIELD}", "None", config.num_epochs, hint=hint)
+        if "batch_size" in change.fields:
+            sizes[change.step] = change.fields["batch_size"]
+    return sizes
+
+
+def steps_of(epochs: float, data: Dataset, sizes: Mapping[int, int]) -> int:
     """The steps in which every example of a data set is used at least `epochs` times.
+
+    Args:
+      sizes: the examples of a batch, by the step where they change, the first at 0.
 
     Raises:
       UserError: the data set has no epochs, or can't be opened.
@@ -56,4 +77,10 @@ def steps_of(epochs: float, data: Dataset, batch_size: int) -> int:
     except TypeError:  # its source has no length
         expected = "None, since the data have no length"
         raise UserError(f"config.{FIELD}", expected, type(data).__name__, hint="give num_steps") from None
-    return max(1, math.ceil(epochs * _lengths[text] / batch_size))
+    left = epochs * _lengths[text]
+    begins = sorted(sizes)
+    for begin, end in itertools.pairwise(begins):
+        if left <= (used := (end - begin) * sizes[begin]):
+            return max(1, begin + math.ceil(left / sizes[begin]))
+        left -= used
+    return max(1, begins[-1] + math.ceil(left / sizes[begins[-1]]))

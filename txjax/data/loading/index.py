@@ -17,14 +17,16 @@ class GlobalIndex:
     Attributes:
       num_examples: examples in an epoch.
       seed: the seed of the order.
+      begin: what is added to a position: the examples that were used before position 0.
     """
 
     num_examples: int
     seed: int
+    begin: int = 0
 
     def __call__(self, position: int) -> tuple[int, int]:
         """The (example, epoch) at a position."""
-        epoch, offset = divmod(position, self.num_examples)
+        epoch, offset = divmod(self.begin + position, self.num_examples)
         key = hash32("order", self.seed, epoch)
         from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 

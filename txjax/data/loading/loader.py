@@ -2,18 +2,27 @@
 
 Batch i has the positions i * batch_size to (i + 1) * batch_size - 1 of the global index, and a process gets the rows on
 its devices. So batches do not depend on the number of processes, and the position is the only state. Buckets change
-only the padding of a batch.
+only the padding of a batch. Where the size of the batches or their source changes, the position follows from the
+changes before (`Portion`).
 """
 
 import dataclasses
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 
 from txjax.data.dataset import Example, Source
-from txjax.data.loading.batch_readers import Batch, RowReader, cuts_at, example_at, training_reader
+from txjax.data.loading.batch_readers import (
+    Batch,
+    Portion,
+    RowReader,
+    cuts_at,
+    example_at,
+    training_reader,
+)
 from txjax.data.loading.limits import Limits
 from txjax.data.loading.workers import read_in_processes
 
@@ -32,14 +41,34 @@ def train_batches(
     prefetch: int = 4,
     workers: int = 0,
 ) -> Generator[Batch]:
-    """Infinite batches from step `start_step`, shuffled anew each epoch.
+    """Infinite batches of one source and one size; see `portioned_batches`.
 
     Args:
       source: the examples.
       batch_size: examples in a global batch.
+      rows: the rows of the global batch that this process needs. If None, all.
+    """
+    portion = Portion(0, source, batch_size, rows)
+    settings: Any = {"limits": limits, "threads": threads, "prefetch": prefetch, "workers": workers}
+    return portioned_batches([portion], seed=seed, start_step=start_step, **settings)
+
+
+def portioned_batches(
+    portions: Sequence[Portion],
+    *,
+    seed: int,
+    start_step: int = 0,
+    limits: Limits | None = None,
+    threads: int = THREADS,
+    prefetch: int = 4,
+    workers: int = 0,
+) -> Generator[Batch]:
+    """Infinite batches from step `start_step`, shuffled anew each epoch.
+
+    Args:
+      portions: the sources and sizes of the batches, by the step where each begins, the first at 0.
       seed: the seed of the order and of all randomness in examples.
       start_step: the number of the first batch.
-      rows: the rows of the global batch that this process needs. If None, all.
       limits: the allowed ids; a batch with others raises UserError. If None, all ids are allowed.
       threads: batches that are read in parallel.
       prefetch: batches that are read ahead, at least 1.
@@ -49,7 +78,7 @@ def train_batches(
       An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, including `id`. An error
       in reading an example is raised by the `next` for its batch. `close()` ends the threads.
     """
-    read = training_reader(source, seed, batch_size, range(batch_size) if rows is None else rows, limits)
+    read = training_reader(portions, seed, limits)
     return _batches(read, start_step, sys.maxsize, threads, prefetch, workers)
 
 

@@ -19,10 +19,10 @@ from txjax.types import UserError, config_field
 class Mixture(Dataset):
     """The examples of several data sets.
 
-    Without `weights` an epoch has every example of every part once. With them it has the same number of examples, and
-    each part has its share of them; a part continues where it was at the end of the epoch before, and repeats no
-    example before all of its examples were used. The loader shuffles an epoch, so the parts are mixed at random.
-    Evaluation reads epoch 0.
+    Without `weights` an epoch has every example of every part once, in a random order. With them each part has its
+    share of any examples in a row (`WeightedIndex`), and repeats no example before all of its examples were used; where
+    weights change (`Experiment.changes`), it continues where it is. An evaluation reads as many examples as the parts
+    have, each part's share of them.
 
     Attributes:
       parts: the data sets by name; their examples must have equal shapes and dtypes, and text the same tokenizer.
@@ -85,9 +85,16 @@ class Mixture(Dataset):
 
 
 class MixtureSource:
-    """The examples of several sources, by index: the first part's come first."""
+    """The examples of several sources, by index: the first part's come first.
+
+    Attributes:
+      parts: the sources, by name.
+      weights: of the parts, by name; {} = all of their examples.
+    """
 
     def __init__(self, sources: dict[str, Source], weights: dict[str, float]):
+        self.parts = sources
+        self.weights = weights
         self._sources = list(sources.values())
         sizes = [len(source) for source in self._sources]
         self._counts = shares(sum(sizes), [weights[name] for name in sources]) if weights else sizes

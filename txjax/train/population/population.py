@@ -24,6 +24,7 @@ from txjax.data.loading.buckets import TrimmableSource
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, with_default_eval_data
+from txjax.train.batches import HostBatch, read_batches
 from txjax.train.check import check_description, check_layout
 from txjax.train.interval import Index, stacked
 from txjax.train.population.members import members_behind, newest_of_all, prepare_members
@@ -36,7 +37,7 @@ from txjax.train.run.workdir import valid_path
 from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.state.state import build_layout, draw_variables, model_variables
 from txjax.train.step import make_step
-from txjax.train.trainer import HostBatch, Trainer
+from txjax.train.trainer import Trainer
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
 log = logging.getLogger("txjax")
@@ -124,7 +125,7 @@ class Population(Trainer):
         # Copies of the last one, so that no device lacks a member.
         copies = -len(runs) % mesh.num_shards(AXIS, self.built.size)
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
-        self.batch_rows = tuple(range(self.experiment.batch_size))
+        self.batch_rows = self.rows_of(self.experiment)
 
         self.alone = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))  # as each member computes
         inner = build_layout(self.alone, self.built, self.layout.trace)
@@ -217,7 +218,7 @@ class Population(Trainer):
 
     def batches(self) -> Generator[HostBatch]:
         with contextlib.ExitStack() as stack:
-            streams = [self.read_batches(run.source, run.experiment.seed) for run in self.orders.values()]
+            streams = [read_batches(run, self.start, self.rows_of) for run in self.orders.values()]
             for stream in streams:
                 stack.enter_context(contextlib.closing(stream))
             while True:
@@ -227,6 +228,12 @@ class Population(Trainer):
                 else:
                     stacked = [batches[self.order_of[i]] for i in self.padded]
                     yield {key: np.stack([batch[key] for batch in stacked]) for key in stacked[0]}
+
+    def rows_of(self, experiment: Experiment) -> Sequence[int]:
+        return range(experiment.batch_size)
+
+    def enter_phase(self, step: int) -> None:
+        pass
 
     def shard_batch(self, batch: HostBatch) -> Batch:
         return shard_batch(batch, self.batch_sharding)

@@ -97,8 +97,9 @@ def populations(experiments: Sequence[Experiment]) -> list[list[int]]:
     """The experiments' numbers, those together that can be one program, in order."""
     groups: dict[Any, list[int]] = collections.defaultdict(list)
     for i, experiment in enumerate(experiments):
-        # It ends at a step of its own, or its batches are of tasks of its own.
-        alone = experiment.stop is not None or len(experiment.data.batch_specs()) > 1
+        # It begins or ends at a step of its own, or its batches are of tasks of its own or change.
+        moves = experiment.stop is not None or experiment.branch_from is not None or experiment.changes
+        alone = moves or len(experiment.data.batch_specs()) > 1
         groups[frozenset(program(experiment).items()), i if alone else None].append(i)
     return list(groups.values())
 
@@ -121,6 +122,12 @@ def check_together(experiments: Sequence[Experiment]) -> None:
         hint = "each run would draw tasks of its own: train such points one by one"
         got = type(experiments[0].data).__name__
         raise UserError("config.data", "batches that are alike where points train together", got, hint=hint)
+    if experiments[0].changes:
+        expected = "() where points train together"
+        raise UserError("config.changes", expected, len(experiments[0].changes), hint="train such points one by one")
+    if experiments[0].branch_from is not None:
+        expected = "None where points train together"
+        raise UserError("config.branch_from", expected, experiments[0].branch_from, hint="train such points one by one")
     different = differing([program(experiment) for experiment in experiments])
     rows = differing([leaves(experiment) for experiment in experiments])
     if bad := [path for path in rows if path in different or (DATA in different and path.startswith(DATA))]:

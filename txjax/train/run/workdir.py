@@ -44,6 +44,7 @@ HARMLESS = (
     "step_timeout_seconds",
     "heartbeat_timeout_seconds",
 )
+CHANGED = "train from step "  # of data that change there: how their names begin in a manifest
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
 
 
@@ -95,7 +96,7 @@ def check_resume(
         check_not_published(workdir)
     else:
         check_config(workdir, experiment)
-    _check_data(workdir, data, lambda: file_digests(experiment))
+    check_data(workdir, data, lambda: file_digests(experiment))
     Store(workdir).check(abstract)
 
 
@@ -113,16 +114,25 @@ def check_config(workdir: Path, experiment: Any) -> None:
     if not path.exists() or not _has_steps(workdir):
         return
     damaged = "write this command's config in its place by --allow_config_change"
-    old = tree.fill_defaults(tree.read_json(path, damaged), experiment)
-    changes = tree.diff(old, tree.to_json(experiment))
-    if differences := [change for change in changes if not change[0].startswith(HARMLESS)]:
-        shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
+    if differences := config_differences(path, experiment, HARMLESS, damaged):
         raise UserError(
             "--config",
             f"the config that {workdir} was started with",
-            shown,
+            ", ".join(differences[:8]),
             hint="take another --workdir, or resume with the new config by --allow_config_change",
         )
+
+
+def config_differences(path: Path, experiment: Any, harmless: tuple[str, ...], hint: str = "") -> list[str]:
+    """The fields in which a config.json differs from an experiment, as `seed: 0 -> 1`.
+
+    Args:
+      harmless: how the paths begin that may differ.
+      hint: for a damaged file.
+    """
+    old = tree.fill_defaults(tree.read_json(path, hint), experiment)
+    changes = tree.diff(old, tree.to_json(experiment))
+    return [f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in changes if not name.startswith(harmless)]
 
 
 def _has_steps(workdir: Path) -> bool:
@@ -165,7 +175,7 @@ def write_manifest(
       UserError: the data are not those that the run began with.
     """
     path = workdir / "manifest.json"
-    before = _check_data(workdir, data, lambda: files or {})
+    before = check_data(workdir, data, lambda: files or {})
     devices = jax.devices()
     here = {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)}
     here["cores"] = cpu.cores()
@@ -198,11 +208,14 @@ def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
             log.warning("the run had %s CPU cores and has %s now: %s", known, here["cores"], reason)
 
 
-def _check_data(workdir: Path, data: Mapping[str, str], files: Callable[[], Mapping[str, str]]) -> dict[str, Any]:
-    """The manifest of the run that this workdir has steps of; {} if there are none.
+def check_data(workdir: Path, data: Mapping[str, str], files: Callable[[], Mapping[str, str]] = dict) -> dict[str, Any]:
+    """Makes sure that the data are those of the run that this workdir has steps of.
 
     Args:
       files: returns the data's `file_digests`, for the message.
+
+    Returns:
+      The run's manifest; {} if there are no steps.
 
     Raises:
       UserError: its data are not these.

@@ -9,17 +9,17 @@ import jax.numpy as jnp
 from flax.core import meta
 
 from txjax import sharding
+from txjax.changes import Phase, phases
 from txjax.data.dataset import Spec
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, prune_function
 from txjax.nn import parameter_sizes
 from txjax.objectives import model_inputs
+from txjax.train.state.pace import TOKENS
 from txjax.train.state.state import Layout, abstract_variables, batch_spec, batch_specs
 from txjax.train.state.subtrees import merge, pick
 from txjax.types import Batch, PyTree
-
-TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 
 
 def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
@@ -37,13 +37,19 @@ def tokens_per_batch(experiment: Experiment) -> int:
     """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
 
     Of audio, the frames that leave the encoder's subsampling, or patches. The positions of several tasks are added up,
-    or, where each batch is of one task, averaged over the run's steps.
+    or, where each batch is of one task, averaged over the run's steps, as where batches change.
     For a model that takes none of these, examples.
     """
+    run = phases(experiment)
+    return round(sum(phase.steps * tokens_of_phase(phase.experiment) for phase in run) / experiment.num_steps)
+
+
+def tokens_of_phase(experiment: Experiment) -> float:
+    """`tokens_per_batch` of an experiment without changes, not rounded."""
     shares = experiment.data.batch_shares(experiment.seed, experiment.num_steps)
     specs = experiment.data.batch_specs()
     positions = sum(share * _positions(experiment.model, specs[task]) for task, share in shares.items())
-    return round(experiment.batch_size * (positions + audio_positions(experiment) or 1))
+    return experiment.batch_size * (positions + audio_positions(experiment) or 1)
 
 
 def _positions(model: Any, spec: Spec) -> int:
@@ -100,14 +106,29 @@ def flops_per_step(
     Args:
       variables: the model's, as `Layout.variables`. If None, they are traced.
       batch: the batch's spec. If None, the data set's, not cut to a bucket's length; where each batch is of one
-        task, the mean over the run's steps.
+        task, or where batches change, the mean over the run's steps.
     """
     variables = variables or meta.unbox(abstract_variables(experiment))
     if batch is not None:
         return _flops_of(experiment, variables, batch)
+    run = phases(experiment)
+    return round(sum(phase.steps * _mean_flops(phase.experiment, variables) for phase in run) / experiment.num_steps)
+
+
+def _mean_flops(experiment: Experiment, variables: PyTree) -> float:
+    """FLOPs of an update of an experiment without changes, the mean over its tasks."""
     shares = experiment.data.batch_shares(experiment.seed, experiment.num_steps)
     specs = batch_specs(experiment)
-    return round(sum(share * _flops_of(experiment, variables, specs[task]) for task, share in shares.items() if share))
+    return sum(share * _flops_of(experiment, variables, specs[task]) for task, share in shares.items() if share)
+
+
+def costliest_phase(experiment: Experiment) -> Phase:
+    """The phase of an experiment whose microbatches take the most FLOPs, and so the most memory."""
+    run = phases(experiment)
+    if len(run) == 1:
+        return run[0]
+    variables = meta.unbox(abstract_variables(experiment))
+    return max(run, key=lambda phase: _mean_flops(phase.experiment, variables) / phase.experiment.microbatches)
 
 
 def costliest_batch(experiment: Experiment, variables: PyTree | None = None) -> tuple[str, Spec]:

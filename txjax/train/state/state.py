@@ -15,6 +15,7 @@ from txjax.axes import axes_of
 from txjax.experiment import Experiment
 from txjax.nn import parameter_sizes, record_parameters
 from txjax.parametrization import scaling_by_path
+from txjax.train.state.pace import paced_optimizer
 from txjax.train.state.subtrees import SEPARATOR, merge, pick
 from txjax.types import PyTree, TrainState, flat_paths, path_name
 
@@ -69,6 +70,7 @@ class Layout:
     Attributes:
       axes: logical axes of every parameter, by its path in the tree.
       tx: the optimizer's transformation.
+      rate: the learning rate of each update, from 0.
       begin: the state of step 0 with these variables of the model.
       abstract: the state's shapes, dtypes and shardings.
       batch: sharding of every array of a batch.
@@ -77,6 +79,7 @@ class Layout:
 
     axes: PyTree
     tx: optax.GradientTransformation
+    rate: optax.Schedule
     begin: Callable[[PyTree], TrainState]
     abstract: TrainState
     batch: NamedSharding
@@ -139,7 +142,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
       trace: of a model and batches like these, whose numbers `Layout.init` draws. If None, the model is traced here.
     """
     mesh = experiment.mesh
-    optimizer = experiment.optimizer.tuning(experiment.model)
+    optimizer = paced_optimizer(experiment).tuning(experiment.model)
     ema = experiment.ema
     trace = trace or trace_model(experiment)
     boxed = trace.boxed
@@ -149,6 +152,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
     shapes = {path: x.shape for path, x in trace.parameters.items()}
     below = optimizer.below_head(trace.calls, names, shapes)
     scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
+    rate = optimizer.lr(experiment.num_steps)
     tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
 
@@ -183,7 +187,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh, trace: ModelT
         ema=trained if ema else {},
     )
     abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
-    return Layout(axes, tx, begin, abstract, sharding.batch_sharding(built, mesh), trace)
+    return Layout(axes, tx, rate, begin, abstract, sharding.batch_sharding(built, mesh), trace)
 
 
 def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
