@@ -1,4 +1,4 @@
-"""The five requests to an object store: get, put, put if absent, list, delete. Each has a time limit and bounded tries."""
+"""The five requests to an object store: get, put, put if absent, list, delete. Each has a limit of time and tries."""
 
 import itertools
 import logging
@@ -96,7 +96,7 @@ class Bucket:
             self._repeat(key, lambda key=key: self._store.delete(key), absent=None)  # type: ignore[misc]
 
     def _repeat(self, key: str, act: Callable[[], T], **absent: Any) -> T:
-        """Calls `act` until it returns, or until its error is final. `absent`: what to return where there is no object."""
+        """Calls `act` until it returns, or until its error is final. `absent`: what is returned without an object."""
         deadline = time.monotonic() + LIMIT_SECONDS
         for number in itertools.count(1):
             try:

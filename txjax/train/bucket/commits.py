@@ -1,7 +1,7 @@
 """The entries of a workdir in a bucket: numbered objects, each created if absent, of which the last one counts.
 
-Each entry is the whole state of the workdir. Its number is the lock, the order of commits and the fence in one: only one
-of two writers creates it (docs/reliability.md, "Object stores").
+Each entry is the whole state of the workdir. Its number is the lock, the order of commits and the fence in one, since
+only one of two writers creates it (docs/reliability.md, "Object stores").
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ def name_of(number: int) -> str:
 
 
 def newest(bucket: Bucket) -> tuple[int, Entry | None]:
-    """The number of the last entry, and the last entry that is undamaged: the same, but for one whose bits were changed.
+    """The number of the last entry, and the last undamaged entry: the same, but for one whose bits were changed.
 
     Raises:
       RunError: all are damaged.

@@ -1,6 +1,5 @@
 """One run at a time in a workdir of a bucket: it owns the newest entry, and shows by heartbeats that it lives."""
 
-import dataclasses
 import logging
 import os
 import socket
@@ -122,15 +121,18 @@ def _has_ended(entry: Entry, number: int, place: str | None) -> bool:
 
 
 def _wait_for_silence(bucket: Bucket, entry: Entry, number: int) -> None:
-    """Returns when the owner of the newest entry has shown no sign of life for `DEAD_SECONDS`. Raises UserError at one."""
+    """Returns when the owner of the newest entry was silent for `DEAD_SECONDS`. Raises UserError at a heartbeat."""
     key = f"beats/{name_of(entry.owner)}"
     beat = bucket.read(key)
-    log.warning("%s is of %s: waiting %.0f s for its heartbeat", bucket.url, entry.who, DEAD_SECONDS)
-    deadline = time.monotonic() + DEAD_SECONDS
-    while time.monotonic() < deadline:
+    begun = time.monotonic()
+    is_silent = False
+    while time.monotonic() - begun < DEAD_SECONDS:
         time.sleep(LOOK_SECONDS)
         if bucket.read(key) != beat or commits.read(bucket, number + 1) is not None:
             raise _refusal(bucket, entry)
+        if not is_silent and time.monotonic() - begun > 2 * BEAT_SECONDS:
+            log.warning("%s is of %s, which is silent: waiting %.0f s", bucket.url, entry.who, DEAD_SECONDS)
+            is_silent = True
 
 
 def _refusal(bucket: Bucket, entry: Entry | None) -> UserError:

@@ -1,4 +1,4 @@
-"""A run's folder and its workdir in a bucket: made equal when the run begins; then steps are uploaded as they are saved."""
+"""A run's folder and its workdir in a bucket: made equal when the run begins; then each saved step is uploaded."""
 
 import contextlib
 import dataclasses

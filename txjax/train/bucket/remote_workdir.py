@@ -30,8 +30,12 @@ log = logging.getLogger("txjax")
 
 @contextlib.contextmanager
 def open_workdir(workdir: Path | str) -> Iterator[Path]:
-    """Yields the folder in which a run of this workdir works: for `s3://BUCKET/FOLDER` and `gs://BUCKET/FOLDER` one of the
-    cache, which is equal to the bucket at the beginning and again at the end; any other path itself.
+    """Yields the folder in which a run of this workdir works: the path itself, or for a bucket one of the cache.
+
+    That is equal to the bucket's at the beginning, and again at the end.
+
+    Args:
+      workdir: a path, or `s3://BUCKET/FOLDER` or `gs://BUCKET/FOLDER`.
 
     Raises:
       UserError: another run is in the bucket's workdir, or the bucket can't be read and written. RunError: the store
