@@ -16,6 +16,7 @@ from txjax.train.bucket.lease import Lease
 from txjax.types import UserError
 
 from helpers import object_stores, runs
+from helpers.faulty_proxy import FAULTS, faulty_proxy
 
 pytestmark = pytest.mark.claim("Object stores", "a run in a bucket: killed at any moment, resumed on any machine")
 
@@ -28,8 +29,8 @@ import os, signal
 from txjax.train.bucket import client, lease, mirror
 from txjax.train.bucket.client import Bucket
 
-lease.BEAT_SECONDS, lease.DEAD_SECONDS, lease.LOOK_SECONDS, client.LIMIT_SECONDS = 0.5, 2.0, 0.2, 5.0
-mirror.POLL_SECONDS = 0.05
+lease.BEAT_SECONDS, lease.DEAD_SECONDS, lease.LOOK_SECONDS, mirror.POLL_SECONDS = 0.5, 2.0, 0.2, 0.05
+client.REQUEST_SECONDS, client.LIMIT_SECONDS = 2.0, float(os.environ.get("LIMIT", "5"))
 kind, prefix, after, number = f"{os.environ.get('HIT', 'nothing::0')}:{int(signal.SIGKILL)}".split(":")[:4]
 if kind != "nothing":
     request, calls = getattr(Bucket, kind), []
@@ -50,7 +51,7 @@ MOMENTS = (
     "create:log:2",
     "names:files:1",
     "write:files:30",
-    "remove:[:1",
+    "remove:[:2",  # with the pieces that the step before needed
     "create:log:3",
 )
 
@@ -212,6 +213,20 @@ def test_a_server_that_is_killed_and_restarted(server, in_bucket, hit_config, st
             server.restart(after=random.uniform(0.2, 3))
         _, err = run.communicate()
         assert run.returncode == 0, err
+    assert_equal_runs(fetched(url, tmp_path / "copy"), straight_run)
+
+
+@pytest.mark.slow
+def test_wrong_answers_change_nothing(server, in_bucket, hit_config, straight_run, machine, tmp_path, monkeypatch):
+    """A fifth of the requests fails, is cut, stalls or returns another bit, while the run is killed and moves."""
+    url = "s3://runs/proxy"
+    with faulty_proxy(server.variables["AWS_ENDPOINT_URL"], share=0.2) as (address, counts):
+        faulty = {"AWS_ENDPOINT_URL": address, "LIMIT": "60"}
+        for until, moment in ((10, "nothing::0"), (20, "write:files:9"), (40, "create:log:2"), (40, "nothing::0")):
+            variables = machine(f"{until} {moment}") | faulty | {"HIT": moment}
+            code, _, err = train(hit_config, url, f"--until={until}", **variables)
+            assert code == (0 if moment == "nothing::0" else -signal.SIGKILL), err
+    assert all(counts[fault] for fault in FAULTS), counts
     assert_equal_runs(fetched(url, tmp_path / "copy"), straight_run)
 
 

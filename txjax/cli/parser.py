@@ -57,7 +57,8 @@ class Parser(argparse.ArgumentParser):
         """The value of a word. Raises UserError for a URL in the place of a path."""
         if action.type is Path and is_url(text):
             hint = f"`txjax fetch --workdir={text} --to=FOLDER` copies a run from a bucket"
-            raise UserError((action.option_strings or [action.metavar])[0], "a path", text, hint=hint)
+            field = action.option_strings[0] if action.option_strings else str(action.metavar)
+            raise UserError(field, "a path", text, hint=hint)
         return super()._get_value(action, text)  # type: ignore[misc]
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]

@@ -17,7 +17,8 @@ LIMIT_SECONDS = 300.0  # of all tries of one request
 PAUSE_SECONDS = 15.0  # the longest between two tries
 SCHEMES = ("s3", "gs")
 _STATUS = re.compile(r"status code: (\d{3})")
-_AGAIN = {408, 409, 425, 429}  # of the codes below 500 those that a later try may not get
+# Of the answers below 500 those that a later try may not get.
+_AGAIN = re.compile(r"status code: (408|409|425|429)|<Code>(RequestTimeout|BadDigest|XAmzContentSHA256Mismatch)</Code>")
 log = logging.getLogger("txjax")
 
 
@@ -92,8 +93,8 @@ class Bucket:
 
     def remove(self, keys: Sequence[str]) -> None:
         """Removes objects; those that are not there count as removed."""
-        for key in keys:
-            self._repeat(key, lambda key=key: self._store.delete(key), absent=None)  # type: ignore[misc]
+        if keys:
+            self._repeat(keys[0], lambda: self._store.delete(list(keys)), absent=None)
 
     def _repeat(self, key: str, act: Callable[[], T], **absent: Any) -> T:
         """Calls `act` until it returns, or until its error is final. `absent`: what is returned without an object."""
@@ -132,7 +133,7 @@ def _is_final(error: Exception) -> bool:
     if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
         return True
     status = _STATUS.search(str(error))
-    return status is not None and 400 <= int(status[1]) < 500 and int(status[1]) not in _AGAIN
+    return status is not None and 400 <= int(status[1]) < 500 and not _AGAIN.search(str(error))
 
 
 def _without_credentials(error: Exception) -> bool:

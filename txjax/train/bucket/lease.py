@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from txjax import distributed
@@ -76,14 +77,21 @@ class Lease:
             raise self._overtaken(commits.read(self.bucket, entry.number))
         dropped = self.entry.keys() - entry.keys()
         self.entry = entry
-        self.bucket.remove(sorted(dropped))
+        self._remove(sorted(dropped))
 
     def remove_leftovers(self) -> None:
         """Removes what runs that were killed had uploaded for entries that they did not create."""
         needed = self.entry.keys()
         for folder, end in (("files", self.owner + 1), ("beats", self.owner)):
             keys = [f"{folder}/{name}" for name in self.bucket.names(folder)]
-            self.bucket.remove([key for key in keys if key < f"{folder}/{name_of(end)}" and key not in needed])
+            self._remove([key for key in keys if key < f"{folder}/{name_of(end)}" and key not in needed])
+
+    def _remove(self, keys: Sequence[str]) -> None:
+        """Removes objects that no entry needs. Where that fails they stay, with a warning."""
+        try:
+            self.bucket.remove(keys)
+        except (UserError, RunError) as error:
+            log.warning("%d objects that are not needed any more stay in %s: %s", len(keys), self.bucket.url, error)
 
     def _beat(self) -> None:
         beat = 0
@@ -112,7 +120,7 @@ class Lease:
     def end(self) -> None:
         """Leaves the workdir to other runs."""
         self.commit(self.entry.after(ended=True))
-        self.bucket.remove([f"beats/{name_of(self.owner)}"])
+        self._remove([f"beats/{name_of(self.owner)}"])
 
 
 def _has_ended(entry: Entry, number: int, place: str | None) -> bool:
