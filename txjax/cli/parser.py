@@ -4,11 +4,22 @@ import argparse
 import contextlib
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from txjax.aliases import ALIASES
 from txjax.checks import Checks
 from txjax.types import UserError, near_misses
+
+
+def is_url(text: str) -> bool:
+    """Whether this is the URL of something, not a path."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+
+
+def workdir_of(text: str) -> Path | str:
+    """The value of a flag for a workdir that may be in a bucket: its URL, or a path."""
+    return text if is_url(text) else Path(text)
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,6 +52,14 @@ class Parser(argparse.ArgumentParser):
             metavar="MODULE",
             help="a module outside txjax whose classes the config uses, or its file: path/mixer.py",
         )
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        """The value of a word. Raises UserError for a URL in the place of a path."""
+        if action.type is Path and is_url(text):
+            hint = f"`txjax fetch --workdir={text} --to=FOLDER` copies a run from a bucket"
+            field = action.option_strings[0] if action.option_strings else str(action.metavar)
+            raise UserError(field, "a path", text, hint=hint)
+        return super()._get_value(action, text)  # type: ignore[misc]
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Parses `args`. Raises UserError for an unknown flag."""

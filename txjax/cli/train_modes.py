@@ -9,6 +9,7 @@ from txjax.checkpoint import Store
 from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
+from txjax.train.bucket.client import check_url
 from txjax.train.run.profile import Steps
 from txjax.tree import check_fields, read_json
 from txjax.types import UserError
@@ -28,6 +29,15 @@ def check_until(until: int | None) -> None:
     """Raises UserError if `--until` is before the first step."""
     if until is not None and until < 1:
         raise UserError("--until", "a step from 1 on", until)
+
+
+def check_workdir(flags: argparse.Namespace) -> None:
+    """Raises UserError for a workdir in a bucket where several runs train, or none."""
+    if not isinstance(flags.workdir, Path):
+        check_url("--workdir", flags.workdir)
+        if flags.dry_run or flags.point and len(flags.point) > 1:
+            hint = "only a run by itself, which trains, takes one in a bucket"
+            raise UserError("--workdir", "a folder", flags.workdir, hint=hint)
 
 
 def apply_flags(flags: argparse.Namespace, experiment: Experiment, profiled: Steps | None) -> None:

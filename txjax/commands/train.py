@@ -1,9 +1,8 @@
 """txjax train: trains a config in a workdir; the same command again resumes where it stopped."""
 
 import contextlib
-from pathlib import Path
 
-from txjax.cli.parser import Parser
+from txjax.cli.parser import Parser, workdir_of
 from txjax.train.run.preemption import exit_on_signal
 
 SUMMARY = "train a config in a workdir; again to resume"
@@ -17,9 +16,11 @@ def run(argv: list[str]) -> int:
         follow()
         from txjax import config, distributed
         from txjax.cli import train_modes
+        from txjax.train.bucket import open_workdir
         from txjax.train.trainer import train
 
         train_modes.check_until(flags.until)
+        train_modes.check_workdir(flags)
         profiled = train_modes.profiled_steps(flags)
         if flags.dry_run:
             return train_modes.dry_run(flags, overrides)
@@ -33,17 +34,22 @@ def run(argv: list[str]) -> int:
     distributed.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
-    with exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext():
-        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until, profiled)
-    if code == 0 and distributed.is_primary():
-        print(f"{train_modes.end_of(flags.workdir, flags.until)}{train_modes.draw_curves(experiment, flags.workdir)}")
+    with (
+        exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext(),
+        open_workdir(flags.workdir) as workdir,
+    ):
+        code = train(experiment, workdir, flags.allow_config_change, flags.until, profiled)
+        if code == 0 and distributed.is_primary():
+            print(f"{train_modes.end_of(workdir, flags.until)}{train_modes.draw_curves(experiment, workdir)}")
     return code
 
 
 def _parser() -> Parser:
     parser = Parser("train", __doc__)
     parser.add_config()
-    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
+    parser.add_argument(
+        "--workdir", required=True, type=workdir_of, help="the run's folder: runs/first, or s3://bucket/runs/first"
+    )
     parser.add_argument(
         "--allow_config_change", action="store_true", help="resume with a config that differs from the workdir's"
     )

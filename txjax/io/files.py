@@ -1,7 +1,7 @@
 """Atomic writes: a reader, also after a crash, sees the old text or the new, never a part.
 
 Paths are pathlib's. etils.epath would add object stores, which can't give these guarantees: they have no fsync, no
-atomic rename and no locks.
+atomic rename and no locks (`train.bucket` mirrors folders there).
 """
 
 import os

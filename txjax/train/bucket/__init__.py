@@ -1,0 +1,4 @@
+"""Workdirs in a bucket of an object store: a run works in a folder, which is mirrored there (docs/reliability.md)."""
+
+from txjax.train.bucket.remote_workdir import fetch_workdir as fetch_workdir
+from txjax.train.bucket.remote_workdir import open_workdir as open_workdir

@@ -1,0 +1,126 @@
+"""A run whose workdir is in a bucket works in a folder of the cache; a copy of one is a folder like any other."""
+
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from txjax import distributed
+from txjax.distributed import on_primary
+from txjax.io.cache_dir import cache_dir
+from txjax.io.disk import take_lock
+from txjax.io.new_folder import new_folder
+from txjax.train.bucket import commits
+from txjax.train.bucket.client import Bucket, check_url
+from txjax.train.bucket.lease import Lease, place_of
+from txjax.train.bucket.mirror import Mirror
+from txjax.train.bucket.transfer import download, remove_others
+from txjax.types import RunError, UserError, join_names
+
+FLAG = "--workdir"
+TRIES = 5  # to copy a workdir whose run removes steps meanwhile
+log = logging.getLogger("txjax")
+
+
+@contextlib.contextmanager
+def open_workdir(workdir: Path | str) -> Iterator[Path]:
+    """Yields the folder in which a run of this workdir works: the path itself, or for a bucket one of the cache.
+
+    That is equal to the bucket's at the beginning, and again at the end.
+
+    Args:
+      workdir: a path, or `s3://BUCKET/FOLDER` or `gs://BUCKET/FOLDER`.
+
+    Raises:
+      UserError: another run is in the bucket's workdir, or the bucket can't be read and written. RunError: the store
+        can't be reached.
+    """
+    if isinstance(workdir, Path) or "://" not in workdir:
+        yield Path(workdir)
+        return
+    check_url(FLAG, workdir)
+    folder = _folder(workdir)
+    with contextlib.ExitStack() as stack:
+        mark = on_primary("the workdir", lambda: stack.enter_context(_mirrored(workdir, folder)))
+        _check_shared(folder, mark)
+        yield folder
+
+
+def fetch_workdir(field: str, url: str, to: Path) -> int:
+    """Copies a workdir from a bucket into a new folder, complete or not at all, whether or not its run still trains.
+
+    Args:
+      field: the flag that has the URL, for messages.
+
+    Returns:
+      The number of files.
+
+    Raises:
+      UserError: there is no run, or `to` is not new. RunError: files are damaged.
+    """
+    bucket = Bucket(field, url)
+    with new_folder("--to", to) as folder:
+        for _ in range(TRIES):
+            number, entry = commits.newest(bucket)
+            if entry is None or not entry.files:
+                raise UserError(field, "a run in a bucket", url, hint="there is none, or it has not saved yet")
+            damaged = download(bucket, entry.files, folder)
+            if not damaged:
+                remove_others(folder, entry.files)
+                return len(entry.files)
+            if commits.newest(bucket)[0] == number:
+                raise RunError(f"damaged in {url}: {join_names(damaged)}")
+        raise RunError(f"{url}: its run removes steps faster than they can be copied")
+
+
+def _folder(url: str) -> Path:
+    """Where a run of this URL works: the name of the folder is the run's."""
+    key = f"{os.environ.get('AWS_ENDPOINT_URL', '')} {url.rstrip('/')}"
+    return (
+        cache_dir().resolve() / "workdirs" / hashlib.blake2b(key.encode(), digest_size=8).hexdigest() / Path(url).name
+    )
+
+
+@contextlib.contextmanager
+def _mirrored(url: str, folder: Path) -> Iterator[str]:
+    """Mirrors a folder in a bucket until the block ends; yields a text that a file beside the folder has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder.parent / "lock"
+    with path.open("a+", encoding="utf-8") as file:
+        if not take_lock(file.fileno(), FLAG, folder.parent):
+            file.seek(0)
+            hint = f"{file.read() or 'another process'} is in it; wait, or take another"
+            raise UserError(FLAG, "a folder that no other run is using", url, hint=hint)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        mark = secrets.token_hex(8)
+        (folder.parent / "mark").write_text(mark, encoding="utf-8")
+        mirror = Mirror(Lease(Bucket(FLAG, url), place_of(file.fileno(), folder)), folder, folder.parent / "snapshot")
+        try:
+            yield mark
+        except BaseException:
+            try:
+                mirror.close()
+            except (UserError, RunError) as error:
+                log.warning("%s", error)
+            raise
+        mirror.close()
+
+
+def _check_shared(folder: Path, mark: str) -> None:
+    """Raises UserError on all processes unless all have this folder, by the text of a file beside it."""
+    if not distributed.is_multiprocess():
+        return
+    path = folder.parent / "mark"
+    is_there = path.is_file() and path.read_text(encoding="utf-8") == mark
+    others = np.flatnonzero(~distributed.gather(np.array([is_there]))[:, 0])
+    if len(others):
+        expected = "a folder that all processes share: with a workdir in a bucket they write its steps there"
+        raise UserError("TXJAX_CACHE_DIR", expected, f"{folder.parent.parent} of process {others[0]}")
