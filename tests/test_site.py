@@ -1,4 +1,4 @@
-"""The docs built as a site: no warning, no broken link or anchor, nothing from another host, Markdown beside the HTML."""
+"""The docs as a site: no warning, no broken link or anchor, nothing from another host, Markdown beside the HTML."""
 
 import os
 import re
