@@ -13,9 +13,11 @@ import txjax  # noqa: E402
 
 project = "txjax"
 release = txjax.__version__
-extensions = ["myst_nb", "sphinx_llms_txt", "repository_pages"]
+extensions = ["myst_nb", "sphinx_llms_txt", "repository_pages", "reference_pages"]
 exclude_patterns = ["README.md", "extensions", "static"]
 highlight_language = "none"
+add_module_names = False
+maximum_signature_line_length = 80
 
 myst_heading_anchors = 4
 nb_execution_mode = "off"
