@@ -71,20 +71,21 @@ def test_settings_of_trainer(tmp_path):
 
 
 @pytest.mark.slow
-def test_commands_of_trainer(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", ["coming_from_trainer.md", "fine_tuning.md"])
+def test_commands_for_a_published_model(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    lines = write_config("coming_from_trainer.md", Path("reviews.py"))
+    lines = write_config(page, Path("reviews.py"))
     save_distilbert(Path("distilbert-base-uncased"))
     words = ("a good film", "so good", "bad", "a bad film indeed")
     rows = [f"{words[i % 4]} {chr(97 + i % 26)},{'good' if i % 4 < 2 else 'bad'}" for i in range(600)]
     Path("reviews.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
     small = ["--config.model.width=32", "--config.model.depth=2", "--config.model.heads=2", "--config.model.vocab=57"]
     small += ["--config.optimizer.peak_lr=1e-3", "--config.evals.valid.every_steps=10", "--config.trackers=()"]
-    assert [line.split()[1] for line in lines] == ["import", "train", "export"]
+    assert {"import", "train", "export"} <= {line.split()[1] for line in lines}
     for line in lines:
         flags = small if " train " in line else []
         assert main([*line.split()[1:], *flags]) == 0, capsys.readouterr().err
-    first, *_, last = runs.rows(Path("runs/reviews"))
+    last = runs.rows(Path("runs/reviews"))[-1]
     assert last["eval/valid/loss"] < math.log(2) - 0.03 and last["eval/valid/accuracy"] > 0.9
     exported = json.loads(Path("reviews/config.json").read_text())
     assert exported["architectures"] == ["DistilBertForSequenceClassification"]
