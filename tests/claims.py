@@ -31,6 +31,7 @@ SECTIONS = {
     "Transfer": ("transfer.md",),
     "Optimization": ("optimizers.md",),
     "Sweeps, populations, laws": ("sweeps.md", "population.md", "scaling.md"),
+    "Documentation": ("index.md",),
     "Tests": ("../CONTRIBUTING.md",),
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("txjax", "tests", "docs", "configs", "experiments", "benchmarks", "launch")
 FILES = [path for folder in FOLDERS for suffix in ("*.py", "*.md") for path in sorted((ROOT / folder).rglob(suffix))]
+FILES = [path for path in FILES if ROOT / "docs" / "files" not in path.parents]  # copies that docs/conf.py writes
 FILES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 # In any text, names of tests included: what to write instead.

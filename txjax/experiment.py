@@ -16,6 +16,8 @@ from txjax.sharding import Mesh
 from txjax.transfer import From
 from txjax.types import config_field
 
+__all__ = ["Experiment"]
+
 
 @dataclasses.dataclass
 class Experiment:

@@ -18,6 +18,8 @@ import numpy as np
 
 from txjax.aliases import ALIASES
 
+__all__ = ["Mean", "ObjectiveOutput", "UserError", "config_field"]
+
 Batch = dict[str, jax.Array]
 PyTree = Any
 

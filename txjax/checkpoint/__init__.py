@@ -3,4 +3,6 @@
 from txjax.checkpoint.steps import FOLDER, Checkpoints, is_step
 from txjax.checkpoint.store import Store, join, split
 
-__all__ = ["FOLDER", "Checkpoints", "Store", "is_step", "join", "split"]
+__all__ = [
+    "Checkpoints",
+]

@@ -5,20 +5,8 @@ from txjax.log.metrics import METRICS, Log, backup_log, plain, read_metrics, row
 from txjax.log.trackers import Curves, Row, Sink, TensorBoard, Tracker, Value, WandB
 
 __all__ = [
-    "METRICS",
     "Curves",
-    "Log",
-    "Progress",
-    "Row",
-    "Sink",
     "TensorBoard",
     "Tracker",
-    "Value",
     "WandB",
-    "announce",
-    "plain",
-    "read_metrics",
-    "rows_of",
-    "setup_logging",
-    "backup_log",
 ]

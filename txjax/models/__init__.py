@@ -7,9 +7,7 @@ from txjax.models.transformer_stack import TransformerStack
 from txjax.models.vision.vit.prefix_tokens import ClassToken
 
 __all__ = [
-    "ClassToken",
-    "Stage",
-    "TransformerStack",
     "Model",
+    "Stage",
     "Transformer",
 ]

@@ -19,25 +19,5 @@ from txjax.sharding.current import (
 from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stack_shardings
 
 __all__ = [
-    "AXES",
-    "RULES",
-    "Axes",
     "Mesh",
-    "active",
-    "batch_sharding",
-    "constrain",
-    "vmap_shards",
-    "unshard_param",
-    "is_axes",
-    "shard_map",
-    "sum_shards",
-    "no_mesh",
-    "axis_index",
-    "partition",
-    "num_shards",
-    "ring_permute",
-    "shardings",
-    "stack_shardings",
-    "use_mesh",
-    "without_axis",
 ]

@@ -3,4 +3,4 @@
 from txjax.sweep.names import Point
 from txjax.sweep.points import LogUniform, Uniform, Whole, chain, grid, sample, zip
 
-__all__ = ["LogUniform", "Point", "Uniform", "Whole", "chain", "grid", "sample", "zip"]
+__all__ = ["LogUniform", "Uniform", "Whole", "chain", "grid", "sample", "zip"]

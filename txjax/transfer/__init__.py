@@ -13,8 +13,4 @@ __all__ = [
     "First",
     "From",
     "Last",
-    "Linear1D",
-    "ResizeAxis",
-    "SummedChannels",
-    "Words",
 ]

@@ -16,13 +16,10 @@ __all__ = [
     "Adapter",
     "BitFit",
     "Bottleneck",
-    "DeepPrompt",
     "DoRA",
     "LoRA",
-    "MLPPrefix",
     "PixelPrompt",
     "Prefix",
     "Prompt",
     "RsLoRA",
-    "merge",
 ]
