@@ -203,6 +203,14 @@ def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
     assert "head dim must be" in ran.stdout.splitlines()[4]
 
 
+@pytest.mark.claim("Attention kernels", "a cuDNN that is missing is reported, and not replaced in silence")
+def test_a_missing_cudnn_is_a_warning(caplog: Any) -> None:
+    call = jax.ShapeDtypeStruct((2, 34, 2, 64), jnp.bfloat16)  # a shape of this test's own: refusals are cached
+    with backend.target_platform("gpu"):
+        assert choose(call, call, Mask()).kernel == "reference"
+    assert "without its fused kernel, about twice as slowly: cuDNN is not detected." in caplog.text
+
+
 MESHES = {
     "one device's shard": (sharding.Mesh(data=8), 257, 80),
     "every axis": (sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2), 512, 64),
