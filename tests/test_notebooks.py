@@ -1,4 +1,4 @@
-"""Notebooks of the docs run from their first cell to their last, each alone and in three minutes."""
+"""Notebooks of the docs run from their first cell to their last, each alone."""
 
 import os
 import re
@@ -14,7 +14,7 @@ pytestmark = [
 
 DOCS = Path(__file__).parents[1] / "docs"
 NOTEBOOKS = [path for path in sorted(DOCS.glob("*.md")) if "file_format: mystnb" in path.read_text()[:100]]
-SECONDS = 180
+SECONDS = 600  # a cell, on a machine that does other work, too; a notebook takes three minutes on two idle cores
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
