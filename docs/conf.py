@@ -21,7 +21,7 @@ maximum_signature_line_length = 80
 
 myst_heading_anchors = 4
 nb_execution_mode = "off"
-nb_execution_timeout = 180
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # by default from another host
 
