@@ -208,6 +208,16 @@ def test_a_damaged_entry_costs_one_interval(bucket, caplog):
         commits.newest(bucket)
 
 
+def test_an_entry_names_no_file_outside_of_its_folder(bucket):
+    for name in ("../a", "/a", "a/../../b", "", "a//b", "./a"):
+        entry = Entry(1, 1, False, "", None, {name: []})
+        assert Entry.from_bytes(entry.to_bytes()) is None, name
+    text = b'{"number": 1}'
+    assert Entry.from_bytes(text + b"\n" + commits.digest_of(text).encode() + b"\n") is None
+    good = Entry(1, 1, False, "", None, {"a/b": [Piece("files/1/1", 1, "x")]})
+    assert Entry.from_bytes(good.to_bytes()) == good
+
+
 def test_a_bit_flipped_on_the_way_is_read_again(store, bucket, tmp_path):
     entry = dead(bucket)
     flaky = bucket_of(Faults(store, get=[flipped, flipped]))

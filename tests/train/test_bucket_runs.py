@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from txjax.cli.resume_trial import equal_arrays
-from txjax.train.bucket import fetch_workdir, lease
+from txjax.train.bucket import commits, fetch_workdir, lease
 from txjax.train.bucket.client import Bucket
 from txjax.train.bucket.lease import Lease
 from txjax.types import UserError
@@ -149,6 +149,22 @@ def test_a_run_moves_to_another_machine(in_bucket, hit_config, straight_run, mac
 
 
 @pytest.mark.slow
+def test_a_damaged_step_costs_one_interval(in_bucket, hit_config, straight_run, machine, tmp_path):
+    url = "s3://runs/damaged"
+    code, _, err = train(hit_config, url, "--until=20")
+    assert code == 0, err
+    bucket = Bucket("--workdir", url)
+    files = commits.newest(bucket)[1].files
+    pieces = [piece for name in files if "/20/arrays/" in name for piece in files[name]]
+    largest = max(pieces, key=lambda piece: piece.size).key
+    content = bucket.read(largest)
+    bucket.write(largest, content[:-1] + bytes([content[-1] ^ 1]))
+    code, _, err = train(hit_config, url, **machine("second"))
+    assert code == 0 and "checkpoint 20 is damaged" in err and "resuming at step 10" in err, err
+    assert_equal_runs(fetched(url, tmp_path / "copy"), straight_run)
+
+
+@pytest.mark.slow
 def test_a_second_run_is_refused(in_bucket, hit_config, machine, tmp_path):
     """On the same machine by the lock of its folder, on another by the heartbeats."""
     url = "s3://runs/two"
@@ -250,12 +266,14 @@ def race(url, runners):
             taken = Lease(bucket, None)
         except UserError as error:
             return None, str(error)
-        taken.stop()
         return taken, None
 
     with ThreadPoolExecutor(runners) as pool:
         outcomes = list(pool.map(take, range(runners)))
-    return [taken for taken, _ in outcomes if taken], [error for _, error in outcomes if error]
+    winners = [taken for taken, _ in outcomes if taken]
+    for winner in winners:
+        winner.stop()
+    return winners, [error for _, error in outcomes if error]
 
 
 def test_mistakes_are_one_line(in_bucket, hit_config, tmp_path, monkeypatch):

@@ -59,7 +59,8 @@ def _published(workdir: Path, expected: str) -> UserError:
 def _instead(workdir: Path) -> str:
     """What a path without a config.json is."""
     if not workdir.exists():
-        return "there is no such folder"
+        is_url = workdir.parts and workdir.parts[0].endswith(":")
+        return "`txjax fetch` copies a run from a bucket" if is_url else "there is no such folder"
     if not workdir.is_dir():
         return "it is a file"
     if (workdir / "sweep.json").is_file():

@@ -39,8 +39,12 @@ def run(argv: list[str]) -> int:
         open_workdir(flags.workdir) as workdir,
     ):
         code = train(experiment, workdir, flags.allow_config_change, flags.until, profiled)
-        if code == 0 and distributed.is_primary():
-            print(f"{train_modes.end_of(workdir, flags.until)}{train_modes.draw_curves(experiment, workdir)}")
+        is_done = code == 0 and distributed.is_primary()
+        text = (
+            train_modes.end_of(workdir, flags.until) + train_modes.draw_curves(experiment, workdir) if is_done else ""
+        )
+    if is_done:
+        print(text)
     return code
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import secrets
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Self
 
 from txjax.train.bucket.client import Bucket
@@ -73,13 +74,22 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self | None:
-        """The inverse of `to_bytes`; None where a bit was changed."""
+        """The inverse of `to_bytes`; None where a bit was changed, or the content is of another kind."""
         text, _, digest = content.partition(b"\n")
         if digest != digest_of(text).encode() + b"\n":
             return None
-        fields = json.loads(text)
-        files = {path: [Piece(*piece) for piece in pieces] for path, pieces in fields["files"].items()}
-        return cls(**fields | {"files": files})
+        try:
+            fields = json.loads(text)
+            files = {path: [Piece(*piece) for piece in pieces] for path, pieces in fields["files"].items()}
+            entry = cls(**fields | {"files": files})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        return entry if all(map(_is_inside, files)) else None
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a path stays in the folder that it is relative to."""
+    return not PurePosixPath(name).is_absolute() and not {"", ".", ".."} & set(name.split("/"))
 
 
 def digest_of(content: bytes) -> str:
