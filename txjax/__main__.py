@@ -90,6 +90,7 @@ def run_program() -> NoReturn:
 
     Those of Orbax, for one, wait minutes for the folders of a save that has failed.
     """
+    os.environ["MPLBACKEND"] = "agg"  # pictures are files; a notebook's kernel names a backend that may not be here
     code = main()
     threads = {thread for thread in threading.enumerate() if not thread.daemon} - {threading.main_thread()}
     if code and threads:

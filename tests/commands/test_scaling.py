@@ -3,6 +3,9 @@
 import dataclasses
 import json
 import math
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,6 +49,20 @@ def renamed(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     return write(tmp_path / "runs.csv", renamed(grid(5, 5, size=0.002)))
+
+
+def test_pictures_from_the_shell_of_a_notebook(runs: Path, tmp_path: Path) -> None:
+    """A kernel's MPLBACKEND may name a module that the command's environment lacks."""
+    words = [
+        f"--data={runs}",
+        f"--columns={NAMES}",
+        "--form=parametric",
+        "--bootstrap=0",
+        f"--plots={tmp_path / 'plots'}",
+    ]
+    environment = os.environ | {"MPLBACKEND": "module://a_backend_of_another_environment"}
+    subprocess.run([sys.executable, "-m", "txjax", "scaling", "fit", *words], env=environment, check=True)
+    assert list((tmp_path / "plots").glob("*.png"))
 
 
 def test_the_published_refit_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
