@@ -39,11 +39,9 @@ def run(argv: list[str]) -> int:
         open_workdir(flags.workdir) as workdir,
     ):
         code = train(experiment, workdir, flags.allow_config_change, flags.until, profiled)
-        is_done = code == 0 and distributed.is_primary()
-        text = (
-            train_modes.end_of(workdir, flags.until) + train_modes.draw_curves(experiment, workdir) if is_done else ""
-        )
-    if is_done:
+        if is_done := code == 0 and distributed.is_primary():
+            text = train_modes.end_of(workdir, flags.until) + train_modes.draw_curves(experiment, workdir)
+    if is_done:  # and all is in the bucket
         print(text)
     return code
 

@@ -30,11 +30,12 @@ from txjax.data.loading.alternating_tasks import AlternatingTasks
 from txjax.data.loading.batch_readers import Portion
 from txjax.data.loading.fingerprint import fingerprint
 from txjax.data.loading.limits import Limits
-from txjax.data.loading.loader import eval_batches, portioned_batches, train_batches
+from txjax.data.loading.loader import eval_batches, portioned_batches
 from txjax.data.loading.mixture import Mixture
 from txjax.data.loading.task_draws import LinearRatios
 from txjax.data.loading.tasks import Tasks
 from txjax.data.loading.temperature import Temperature
+from txjax.data.loading.train_batches import train_batches
 from txjax.data.multimodal.caption_choices import CaptionChoices
 from txjax.data.multimodal.conversation_templates import (
     ConversationTemplate,

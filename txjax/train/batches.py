@@ -6,7 +6,7 @@ import numpy as np
 
 from txjax.data import Limits, portioned_batches
 from txjax.experiment import Experiment
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 
 HostBatch = dict[str, np.ndarray]
 

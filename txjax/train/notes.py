@@ -10,7 +10,7 @@ from txjax import backend, distributed, tree
 from txjax.data.file_changes import file_digests
 from txjax.data.loading.default_eval_data import differences
 from txjax.log import setup_logging
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 from txjax.train.run.workdir import write_config, write_manifest
 from txjax.train.state.counting import tokens_of_phase
 from txjax.train.state.pace import paced_optimizer

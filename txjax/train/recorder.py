@@ -7,7 +7,7 @@ from txjax import distributed
 from txjax.changes import examples_before
 from txjax.checkpoint import Store
 from txjax.log import Log, backup_log, read_metrics
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 from txjax.train.rows import RowRecorder
 from txjax.train.run_eval import Evaluations
 from txjax.types import TrainState

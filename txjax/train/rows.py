@@ -11,7 +11,7 @@ from txjax.data import fingerprint
 from txjax.log import Log, Row
 from txjax.train.check_scores import check_scores
 from txjax.train.dropped_updates import Dropped, nothing_applied
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 from txjax.train.run_eval import Evaluations
 from txjax.types import PyTree, RunError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from txjax import distributed
 from txjax.distributed import on_primary
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 from txjax.train.run.earlier_run import keep_earlier_run
 from txjax.train.run.workdir import check_resume, lock_workdir
 

@@ -15,7 +15,8 @@ from txjax.train.batches import HostBatch, read_batches
 from txjax.train.compilations import Compilations
 from txjax.train.interval import Index, Interval
 from txjax.train.notes import begin_log, write_notes
-from txjax.train.prepare import Run, prepare
+from txjax.train.prepare import prepare
+from txjax.train.prepared_run import Run
 from txjax.train.recorder import RunRecorder
 from txjax.train.row_reader import read_rows
 from txjax.train.run.goodput import Goodput

@@ -8,7 +8,8 @@ from txjax import tree
 from txjax.checkpoint import Store
 from txjax.experiment import Experiment
 from txjax.train.open_data import open_data
-from txjax.train.prepare import Run, prepare
+from txjax.train.prepare import prepare
+from txjax.train.prepared_run import Run
 from txjax.types import UserError
 
 

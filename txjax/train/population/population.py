@@ -30,7 +30,7 @@ from txjax.train.interval import Index, stacked
 from txjax.train.population.members import members_behind, newest_of_all, prepare_members
 from txjax.train.population.recorders import Recorders
 from txjax.train.population.traced import Values, check_together, member, traced_values
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 from txjax.train.recorder import RunRecorder
 from txjax.train.run.preemption import EXIT_CODE
 from txjax.train.run.workdir import valid_path

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from txjax.log import Row
-from txjax.train.prepare import Run
+from txjax.train.prepared_run import Run
 from txjax.train.recorder import RunRecorder
 from txjax.train.run_eval import Evaluations
 from txjax.types import RunError
