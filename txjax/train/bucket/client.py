@@ -53,7 +53,7 @@ class Bucket:
         self.field = field
         self.url = url
         self._answered = False  # whether any request was
-        options = {"timeout": f"{REQUEST_SECONDS:g}s", "connect_timeout": "10s", "allow_http": True}
+        options: Any = {"timeout": f"{REQUEST_SECONDS:g}s", "connect_timeout": "10s", "allow_http": True}
         try:
             self._store = from_url(url, client_options=options, retry_config={"max_retries": 0})
         except Exception as error:
