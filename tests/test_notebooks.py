@@ -14,7 +14,7 @@ pytestmark = [
 
 DOCS = Path(__file__).parents[1] / "docs"
 NOTEBOOKS = [path for path in sorted(DOCS.glob("*.md")) if "file_format: mystnb" in path.read_text()[:100]]
-SECONDS = 600  # a cell, on a machine that does other work, too; a notebook takes three minutes on two idle cores
+SECONDS = 600  # a cell, on a machine that does other work, too
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
