@@ -13,6 +13,7 @@ from txjax import config
 from txjax.__main__ import main
 from txjax.interop import huggingface
 from txjax.models.text.bert.card import distilbert
+from txjax.optim import Cosine
 from txjax.types import flat_paths
 
 from helpers import runs
@@ -99,7 +100,7 @@ def test_settings_of_big_vision(root):
     optimizer, model, data = experiment.optimizer, experiment.model, experiment.data
     assert experiment.batch_size == 1024
     assert (optimizer.peak_lr, optimizer.weight_decay, optimizer.clip) == (1e-3, 0.0001 / 0.001, 1.0)
-    assert repr(optimizer.schedule) == "Cosine(warmup_steps=10000, final=0.0)"
+    assert optimizer.schedule == Cosine(warmup_steps=10_000, final=0.0)
     assert (model.patch, model.width, model.depth, model.heads, model.class_token) == (16, 384, 12, 6, None)
     assert repr(data.mix) == "Mixup(alpha=0.2)" and experiment.objective.loss.label_smoothing == 0
     assert type(model.positions).__name__ == "Sinusoidal2D" and type(model.head.pool).__name__ == "MeanTokens"
