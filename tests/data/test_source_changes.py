@@ -156,7 +156,7 @@ def test_batches_end_at_a_file_that_changed(kind, tmp_path):
     next(batches)
     for path in (tmp_path / "rows").glob(f"*{ENDINGS[kind]}"):
         grow(path)
-    message = f"^[^\n]*{ENDINGS[kind]} (has changed since the run began|: its bytes have changed)"
+    message = f"^[^\n]*{ENDINGS[kind]}( has changed since the run began|: its bytes have changed)"
     with pytest.raises((CorruptData, UserError), match=message):
         for _ in range(3):
             next(batches)
