@@ -112,7 +112,8 @@ class Bucket:
                 if _is_final(error) or _without_credentials(error) and not self._answered:
                     raise self._final(error) from None
                 pause = min(PAUSE_SECONDS, 0.1 * 2**number) * random.uniform(0.5, 1.0)
-                if time.monotonic() + pause > deadline:
+                # A process that was stopped during its first try has another one.
+                if number > 1 and time.monotonic() + pause > deadline:
                     message = f"{self.url}/{key} cannot be reached: {_short(error)}; {number} tries"
                     raise RunError(message) from error
                 if number == 3:
