@@ -115,7 +115,7 @@ def source_tree(value: type | object) -> ast.AST:
 
 
 def class_fields(cls: type) -> list[Argument]:
-    """The fields of a dataclass, those of its base classes among them. A class without fields has none."""
+    """The fields of a dataclass and of its base classes. A class without fields has none."""
     if not dataclasses.is_dataclass(cls):
         return []
     sources: dict[str, Argument] = {}

@@ -1,7 +1,7 @@
 """Pages of the site for the public names: a page for each package, with signatures and docstrings as Markdown.
 
 The pages are MyST with the directives of Sphinx's Python domain, so that search, index and links know the names, and so
-that a page is readable as Markdown. Annotations are those of the source: `Float[Array, "B L D"]`.
+that a page is readable as Markdown. Annotations are as in the source: `Float[Array, "B L D"]`.
 """
 
 import importlib

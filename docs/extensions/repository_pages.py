@@ -73,7 +73,7 @@ def page_text(path: Path) -> str:
 
 
 def write_pages(app: Sphinx, config: object) -> None:
-    """Writes the pages of all files before Sphinx looks for documents, and removes those of files no longer linked."""
+    """Writes the pages of all linked files, before Sphinx looks for documents, and removes all other pages."""
     pages = {page_of(path): page_text(path) for path in repository_files()}
     for page in set(FILES.rglob("*.md")) - set(pages):
         page.unlink()

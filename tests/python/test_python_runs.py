@@ -1,4 +1,4 @@
-"""Runs from Python are those of the commands: equal bits, the stop of a notebook, scores, texts and predictions."""
+"""Runs from Python are the commands' runs: equal bits, the stop of a notebook, scores, texts and predictions."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from txjax.types import UserError
 
 from helpers import runs
 
-pytestmark = pytest.mark.claim("Tests", "runs, scores and texts from Python are those of the commands, to the last bit")
+pytestmark = pytest.mark.claim("Tests", "runs, scores and texts from Python equal the commands', to the last bit")
 WORDS = {"good": ("fine", "lovely", "brilliant"), "bad": ("awful", "dull", "boring")}
 SMALL = {
     "model.width": 16,
@@ -87,6 +87,8 @@ def test_the_best_step_and_the_page(run: txjax.Run, capsys: Any) -> None:
 def test_a_folder_without_a_run_and_a_field_that_is_none(tmp_path: Path, config: str) -> None:
     with pytest.raises(UserError, match="expected the folder of a run"):
         txjax.open(tmp_path / "none")
+    with pytest.raises(UserError, match="workdir: expected a path, got 's3://bucket/a'"):
+        txjax.fit(config, "s3://bucket/a")
     with pytest.raises(UserError, match="did you mean width"):
         txjax.load_config(config, {"model.widht": 3})
 

@@ -82,7 +82,7 @@ def test_a_sweep_of_branches_is_a_run_of_each_length(config, trunk, tmp_path, mo
         straight = tmp_path / f"straight-{steps}"
         assert runs.train_here(config, straight, *flags)[0] == 0
         assert rows(branch)[:4] == rows(trunk)[:4]
-        # The first steps were those of a program with another schedule: its last bits may differ.
+        # The first steps ran in a program with another schedule: its last bits may differ.
         for ours, theirs in zip(rows(branch), rows(straight), strict=True):
             assert ours == pytest.approx(theirs, rel=1e-5)
         rates = [row["train/lr"] for row in rows(branch)[4:]]

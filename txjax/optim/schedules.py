@@ -161,7 +161,7 @@ class StepDecay(Schedule):
 
 @dataclasses.dataclass
 class Paced(Schedule):
-    """A schedule of updates that count for one, for less or for more: its steps are those of the first batch.
+    """A schedule of updates that count for one, for less or for more: its steps are steps of the first batch.
 
     Update s is where the schedule has its update u(s) = sum of `pace` over the updates before s, of u(num_steps).
 

@@ -40,9 +40,10 @@ def fit(
     from txjax.train.trainer import train
 
     loaded = load_config(experiment) if isinstance(experiment, str) else experiment
+    folder = _folder(workdir)
     with inside_other_program():
-        train(loaded, workdir, allow_config_change, until)
-    return Run(Path(workdir))
+        train(loaded, folder, allow_config_change, until)
+    return Run(folder)
 
 
 def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[str] = ()) -> Run:
@@ -55,9 +56,19 @@ def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[s
     Raises:
       UserError: there is no run.
     """
-    run = Run(Path(workdir), str(step), tuple(trust))
+    run = Run(_folder(workdir), str(step), tuple(trust))
     run.experiment  # noqa: B018  reads config.json
     return run
+
+
+def _folder(workdir: str | Path) -> Path:
+    """The path of a workdir. Raises UserError for a bucket, which only commands read and write."""
+    from txjax.cli.parser import is_url
+
+    if isinstance(workdir, str) and is_url(workdir):
+        hint = "`txjax train` trains in a bucket, and `txjax fetch` copies a run from one"
+        raise UserError("workdir", "a path", workdir, hint=hint)
+    return Path(workdir)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +114,7 @@ class Run:
             return jax.device_get(opened.variables["params"])
 
     def resume(self, *, until: int | None = None) -> Run:
-        """Trains on to the last step, or to `until`."""
+        """Trains to the last step, or to `until`."""
         return fit(self.experiment, self.workdir, until=until)
 
     def evaluate(self) -> dict[str, float]:

@@ -12,7 +12,7 @@ from txjax.data.sources.file_rows import Row
 from txjax.types import UserError, join_names
 
 SAMPLE = 1000  # rows by which the kinds of columns are known
-MOST = 0.9  # the share of values that say the kind of a column; those of another kind are broken
+MOST = 0.9  # the share of values that say the kind of a column; values of another kind are broken
 # Kinds of values that are one kind of column together.
 FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
 NAMED_KINDS = ("class", "class number", "image", "images", "audio", "objects", "messages")
@@ -30,7 +30,7 @@ class Column:
       name: its name.
       kind: one of `KINDS`; "texts", "wholes" and "numbers" are lists; a "class" has names as values, a
         "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image,
-        "messages" those of a conversation.
+        "messages" the messages of a conversation.
       classes: the names of the classes.
     """
 

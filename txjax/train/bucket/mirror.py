@@ -105,7 +105,7 @@ def fetch(lease: Lease, folder: Path) -> set[str]:
 
 
 def snapshot(folder: Path, to: Path) -> dict[str, Path]:
-    """Links to the files of a run's folder, but for those of steps that are not complete.
+    """Links to the files of a run's folder, but not to steps that are incomplete.
 
     A run that removes files, or grows them, meanwhile changes none of the linked ones up to their length.
     """

@@ -212,7 +212,7 @@ def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
 
 
 def check_data(workdir: Path, data: Mapping[str, str], files: Callable[[], Mapping[str, str]] = dict) -> dict[str, Any]:
-    """Makes sure that the data are those of the run that this workdir has steps of.
+    """Makes sure that the data are the same as in the run that this workdir has steps of.
 
     Args:
       files: returns the data's `file_digests`, for the message.
