@@ -21,7 +21,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 def test_no_workdir(config, capsys):
     err = refused(capsys, "train", f"--config={config}")
-    assert "expected --workdir (the run's folder, such as runs/first)" in err and "txjax train --help" in err
+    assert (
+        "expected --workdir (the run's folder: runs/first, or s3://bucket/runs/first)" in err
+        and "txjax train --help" in err
+    )
     assert "--config (FILE.py" in refused(capsys, "train") and "--workdir" in refused(capsys, "evaluate")
 
 

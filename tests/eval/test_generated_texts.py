@@ -75,17 +75,25 @@ def test_the_metrics_are_sacrebleus_for_the_raw_texts(pairs, search, devices, tm
     assert written[1].strip() == f"source: {TEXTS[1]}\ntarget: {TEXTS[1]}\noutput: {COPIES[1]}"
 
 
+class TracedSampling(Sampling):
+    """Greedy, with the shapes of sources that a program was traced for."""
+
+    traced = []
+
+    def __call__(self, generator, variables, inputs, *more):
+        self.traced.append(inputs["source_tokens"].shape)
+        return super().__call__(generator, variables, inputs, *more)
+
+
 def test_batches_of_few_lengths_have_a_program_each(pairs):
     """The lengths of targets need none: nothing is read of them."""
     data = dataclasses.replace(pairs, buckets=((8, 8), (8, 28), (READ, 8), (READ, 28)))
-    evaluation = GeneratedTexts(data, metrics=("exact_match",), search=GREEDY, batch_size=1)
+    evaluation = GeneratedTexts(data, metrics=("exact_match",), search=TracedSampling(temperature=0), batch_size=1)
     experiment = Experiment(model=Copier(), objective=NextToken(), data=data, evals={"x": evaluation}, batch_size=1)
-    programs = {}
     with sharding.use_mesh(Mesh(), jax.devices()[:1]) as built:
-        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()), programs=programs)("x", HELD, 0)
+        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("x", HELD, 0)
+    assert sorted(TracedSampling.traced) == [(1, 8), (1, READ)]
     assert scores == measure(Copier(), NextToken(), dataclasses.replace(evaluation, data=pairs, batch_size=None))
-    (program,) = programs.values()
-    assert program._cache_size() == 2
 
 
 def test_one_of_several_tasks_and_the_first_batches(pairs):
