@@ -24,6 +24,7 @@ SECTIONS = {
     "Models and objectives": ("models.md",),
     "Attention kernels": ("kernels.md",),
     "Parallelism": ("parallelism.md", "processes.md"),
+    "Logs": ("logging.md",),
     "Object stores": ("reliability.md",),
     "Data": ("data.md",),
     "Evaluation": ("evaluation.md",),

@@ -21,6 +21,7 @@ from rich.console import Console
 from txjax.log import (
     Log,
     Progress,
+    Sink,
     TensorBoard,
     Tracker,
     WandB,
@@ -28,8 +29,8 @@ from txjax.log import (
     metrics,
     read_metrics,
     setup_logging,
-    trackers,
 )
+from txjax.log.trackers import feed
 from txjax.types import UserError
 
 
@@ -124,12 +125,14 @@ class Keeps(Tracker):
 
     rows: list = dataclasses.field(default_factory=list)
 
+    last_step: int = 0
+
     def open(self, workdir: Path, start_step: int) -> "Keeps":
         self.rows.append(("open", start_step, threading.current_thread().daemon))
         return self
 
-    def write(self, step: int, metrics: dict) -> None:
-        self.rows.append((step, dict(metrics)))
+    def write(self, row: dict, files: dict) -> None:
+        self.rows.append((row["step"], {"train/loss": row["train/loss"]}))
 
     def close(self) -> None:
         self.rows.append("close")
@@ -139,33 +142,61 @@ class Keeps(Tracker):
 class Raises(Keeps):
     times: int = 1000
 
-    def write(self, step: int, metrics: dict) -> None:
+    def write(self, row: dict, files: dict) -> None:
         self.times -= 1
         if self.times >= 0:
             raise OSError("no network")
-        super().write(step, metrics)
+        super().write(row, files)
 
 
 @dataclasses.dataclass
 class Hangs(Keeps):
     woken: threading.Event = dataclasses.field(default_factory=threading.Event)
 
-    def write(self, step: int, metrics: dict) -> None:
+    def write(self, row: dict, files: dict) -> None:
         self.woken.wait(60)
 
 
 def test_trackers_get_every_row(tmp_path: Path) -> None:
-    first, second = Keeps(), Raises(times=trackers.MAX_FAILURES - 1)
+    first, second = Keeps(), Raises(times=feed.MAX_FAILURES - 1)
     write(tmp_path, range(1, 6), trackers=(first, second))
     assert first.rows == [("open", 0, True), *[(s, {"train/loss": s / 3}) for s in range(1, 6)], "close"]
-    assert [row[0] for row in second.rows[:-1]] == ["open", 3, 4, 5]  # two failures are tolerated
+    assert second.rows == first.rows  # two failures are tolerated: a row comes again
+
+
+def test_a_tracker_that_lacks_rows_gets_them_from_the_log(tmp_path: Path) -> None:
+    """Rows after the checkpoint that it has already are computed again, and left out."""
+    write(tmp_path, range(1, 8))
+    behind, ahead = Keeps(last_step=2), Keeps(last_step=6)
+    write(tmp_path, range(5, 9), start_step=4, trackers=(behind, ahead))
+    assert [row[0] for row in behind.rows[1:-1]] == [3, 4, 5, 6, 7, 8]
+    assert [row[0] for row in ahead.rows[1:-1]] == [7, 8]
+
+
+def test_a_tracker_gets_the_files_of_evaluations(tmp_path: Path) -> None:
+    files: dict[int, dict] = {}
+
+    class Files(Sink):
+        def write(self, row: dict, paths: dict) -> None:
+            files[row["step"]] = paths
+
+    class Filing(Tracker):
+        def open(self, workdir: Path, start_step: int) -> Sink:
+            return Files()
+
+    for name in ("pictures/test/2.png", "pictures/test/3.png", "tables/test/2.txt", "checkpoints/test/2.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    write(tmp_path, range(1, 3), trackers=(Filing(),))
+    wanted = {"pictures/test": tmp_path / "pictures/test/2.png", "tables/test": tmp_path / "tables/test/2.txt"}
+    assert files == {1: {}, 2: wanted}
 
 
 def test_a_tracker_that_raises_is_switched_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     good, bad = Keeps(), Raises()
     write(tmp_path, range(1, 20), trackers=(bad, good))
     assert len(good.rows) == 21
-    assert bad.times == 1000 - trackers.MAX_FAILURES
+    assert bad.times == 1000 - feed.MAX_FAILURES
     assert caplog.messages == ["tracker Raises is switched off: OSError: no network; metrics.jsonl has everything"]
 
 
@@ -173,14 +204,14 @@ def test_a_tracker_that_hangs_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "CLOSE_SECONDS", 0.2)
-    monkeypatch.setattr(trackers, "MAX_BEHIND", 5)
+    monkeypatch.setattr(feed, "MAX_BEHIND", 5)
     begun = time.monotonic()
     good = Keeps()
     slow = Hangs()
     full = Hangs()
     log = Log(tmp_path, (slow, good), 100)
     for step in range(1, 4):
-        log.write(step, {})
+        log.write(step, {"train/loss": 1.0})
     log.close()
     assert caplog.messages == ["tracker Hangs is switched off: it did not finish in time; metrics.jsonl has everything"]
     caplog.clear()
@@ -201,6 +232,11 @@ def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypat
     first, second = (event_steps(path) for path in sorted((tmp_path / "tensorboard").iterdir()))
     assert first == [0, 0, 0, 1, 2, 3]
     assert second == [0, 3, 3, 3, 4]  # two events at 3 purge later steps, then the rows
+    (tmp_path / "trackers" / "tensorboard.json").unlink()  # what is there is not known: all is written again
+    time.sleep(1)
+    write(tmp_path, range(4, 6), start_step=3, trackers=(TensorBoard(),))
+    third = event_steps(max((tmp_path / "tensorboard").iterdir()))
+    assert third == [0, 1, 1, 1, 2, 3, 4, 5]
     assert not caplog.messages
 
 
@@ -227,10 +263,13 @@ def event_steps(path: Path) -> list[int]:
 
 
 def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that knows the run says what its last step is. tests/log/test_trackers.py has the real package."""
     calls: list[dict] = []
     run = types.SimpleNamespace(log=lambda row, step: calls.append(row | {"step": step}), finish=lambda: None)
 
     def init(**arguments: object) -> object:
+        run.starting_step = max((call["step"] + 1 for call in calls if "step" in call), default=0)
+        run.resumed = run.starting_step > 0
         calls.append(arguments)
         return run
 
@@ -239,9 +278,9 @@ def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     fake.__spec__ = types.SimpleNamespace()  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, "wandb", fake)
     (tmp_path / "config.json").write_text('{"seed": 1}')
-    write(tmp_path, range(1, 2), trackers=(WandB(mode="offline"),))
-    write(tmp_path, range(2, 5), start_step=1, trackers=(WandB(mode="offline"),))
-    write(tmp_path, range(3, 7), start_step=2, trackers=(WandB(mode="offline"),))  # 3 and 4 were sent by the one before
+    write(tmp_path, range(1, 2), trackers=(WandB(),))
+    write(tmp_path, range(2, 5), start_step=1, trackers=(WandB(),))
+    write(tmp_path, range(3, 7), start_step=2, trackers=(WandB(),))  # 3 and 4 were sent by the one before
     starts, sent = [call for call in calls if "id" in call], [call for call in calls if "step" in call]
     assert starts[0] == starts[1] == starts[2]
     assert (starts[0]["resume"], starts[0]["name"], starts[0]["config"]) == ("allow", tmp_path.name, {"seed": 1})
@@ -252,7 +291,7 @@ def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_missing_wandb_raises_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install '\.\[wandb\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[trackers\]'"):
         Log(tmp_path, (WandB(),), 10)
 
 

@@ -2,11 +2,17 @@
 
 from txjax.log.console import Progress, announce, setup_logging
 from txjax.log.metrics import METRICS, Log, backup_log, plain, read_metrics, rows_of
-from txjax.log.trackers import Curves, Row, Sink, TensorBoard, Tracker, Value, WandB
+from txjax.log.trackers.mlflow_tracker import MLflow
+from txjax.log.trackers.tensor_board import TensorBoard
+from txjax.log.trackers.tracker import Curves, Row, Sink, Tracker, Value
+from txjax.log.trackers.trackio_tracker import Trackio
+from txjax.log.trackers.wandb_tracker import WandB
 
 __all__ = [
     "Curves",
+    "MLflow",
     "TensorBoard",
     "Tracker",
+    "Trackio",
     "WandB",
 ]

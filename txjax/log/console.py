@@ -13,12 +13,14 @@ from rich.live import Live
 from rich.text import Text
 
 from txjax.log.terminal_table import plain_text
-from txjax.log.trackers import Value, logger
+from txjax.log.trackers.tracker import Value
 from txjax.numbers import compact
 from txjax.terminal_escape import Formatter
 
 REFRESHES_PER_SECOND = 2
 BAR = 10  # characters
+
+logger = logging.getLogger("txjax")
 
 
 class Progress:

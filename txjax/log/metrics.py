@@ -1,6 +1,7 @@
 """metrics.jsonl, a run's metrics: one JSON object per line, `{"step": updates done, "time": unix seconds, ...}`."""
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -13,7 +14,8 @@ from txjax.io.files import read_bytes, replace_bytes
 from txjax.io.text_files import lines_of
 from txjax.log.console import Progress
 from txjax.log.recovery import Extent, cut_back, spare_log
-from txjax.log.trackers import Feed, Row, Tracker, Value
+from txjax.log.trackers.feed import Feed
+from txjax.log.trackers.tracker import Row, Tracker, Value
 from txjax.types import UserError
 
 METRICS = "metrics.jsonl"
@@ -57,7 +59,8 @@ class Log:
         self.reached = kept.reached
         self._extent = Extent(kept.text)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
-        self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
+        earlier = functools.partial(rows_of, kept.text.decode())
+        self.feeds = [Feed(tracker, path.parent, start_step, earlier) for tracker in trackers]
         self.progress = Progress(num_steps, start_step=start_step) if shown else None
 
     def __enter__(self) -> "Log":
@@ -72,15 +75,16 @@ class Log:
             return
         assert step > self.last_step, f"step {step} after step {self.last_step}"
         self.last_step = step
-        row: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
-        line = json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n"
+        scores: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
+        row: Row = {"step": step, "time": time.time(), **scores}
+        line = json.dumps(plain(row)) + "\n"
         with self._name_disk_errors():
             self.file.write(line)
         self._extent.add(line.encode())
         for feed in self.feeds:
-            feed.put((step, row))
+            feed.put(row)
         if self.progress:
-            self.progress.show(step, row)
+            self.progress.show(step, scores)
 
     def busy(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Shows on the console what the block does, other than steps."""

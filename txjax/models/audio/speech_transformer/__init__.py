@@ -4,4 +4,4 @@ from txjax.models.audio.speech_transformer.published_styles import speech2text, 
 from txjax.models.audio.speech_transformer.speech_transformer import SpeechTransformer
 from txjax.models.audio.speech_transformer.window_encoder import WindowEncoder
 
-__all__ = ["SpeechTransformer", "WindowEncoder", "speech2text", "speech_transformer", "whisper"]
+__all__ = ["SpeechTransformer", "speech2text", "speech_transformer", "whisper"]

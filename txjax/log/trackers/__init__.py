@@ -1,0 +1,1 @@
+"""Trackers: copies of a run's metrics, pictures and tables in dashboards."""
