@@ -31,7 +31,10 @@ from txjax.optim import EMA, AdamW, StepDecay
 from txjax.transfer import CutOrStretch, From, SummedChannels
 
 VARIANTS = ("audioset", "speech-commands")
-PLANS = (("ast-audioset", "audioset", "v5e:2x2", ("mesh.data=4",)),)
+PLANS = (
+    ("ast-audioset", "audioset", "v5e:2x2", ("mesh.data=4",)),
+    ("ast-audioset", "audioset", "h100:1", ()),
+)
 
 
 def get_config(variant: str = "audioset") -> Experiment:

@@ -24,7 +24,10 @@ from txjax.optim import AdamW, Cosine
 from txjax.sharding import Mesh
 
 VARIANTS = ("ViT-B/32", "ViT-B/16", "ViT-L/14", "ViT-L/14@336")
-PLANS = (("clip-L/14@336", "ViT-L/14@336", "v5p:4x4x4", ("mesh.data=-1", "microbatches=16")),)
+PLANS = (
+    ("clip-L/14@336", "ViT-L/14@336", "v5p:4x4x4", ("mesh.data=-1", "microbatches=16")),
+    ("clip-L/14@336", "ViT-L/14@336", "h100:4x8", ("mesh.data=-1", "microbatches=32")),
+)
 RATES = {"ViT-B/32": 5e-4, "ViT-B/16": 5e-4, "ViT-L/14": 4e-4, "ViT-L/14@336": 2e-5}
 PAIRS = 400_000_000
 BATCH = 32_768

@@ -40,6 +40,7 @@ PLANS = (
     ("llava-1.5-7b-answers", "answers-7B", "v5e:8x8", ("mesh.data=2", "mesh.fsdp=32", "microbatches=2")),
     ("llava-1.5-13b-projector", "projector-13B", "v5p:4x4x4", ("mesh.data=8", "mesh.fsdp=8")),
     ("llava-1.5-13b-answers", "answers-13B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32")),
+    ("llava-1.5-7b-answers", "answers-7B", "h100:8", ("mesh.data=1", "mesh.fsdp=8", "microbatches=4")),
 )
 
 

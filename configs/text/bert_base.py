@@ -30,6 +30,12 @@ VARIANTS = ("base", "large", "base-512", "large-512")
 PLANS = (
     ("bert-large", "large-512", "v5e:16x16", ("model.mixer.dropout=0", "batch_size=4096", "mesh.data=-1")),
     ("bert-large", "large-512", "v5p:4x4x4", ("model.mixer.dropout=0", "batch_size=4096", "mesh.data=-1")),
+    (
+        "bert-large",
+        "large-512",
+        "h100:8",
+        ("model.mixer.dropout=0", "batch_size=1024", "mesh.data=-1", "microbatches=2"),
+    ),
 )
 WIKIPEDIA = "wikipedia/20230601.en"
 

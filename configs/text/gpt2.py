@@ -50,6 +50,7 @@ PLANS = (
             "model.mixer=LinearAttention(use_bias=False, features=FavorPlus(features=128))",
         ),
     ),
+    ("gpt2-1.5b", "1.5B", "h100:8", ("batch_size=512", "mesh.data=1", "mesh.fsdp=8", "microbatches=8")),
 )
 
 

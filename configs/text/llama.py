@@ -41,6 +41,7 @@ PLANS = (
     ("llama-7b", "7B", "v5e:16x16", ("mesh.data=8", "mesh.fsdp=32", "microbatches=8", "model.stack.remat=full")),
     ("llama-7b", "7B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4", "model.stack.remat=full")),
     ("llama-65b", "65B", "v5p:4x4x4", ("mesh.fsdp=32", "mesh.tensor=2", "microbatches=64")),
+    ("llama-7b", "7B", "h100:4x8", ("mesh.data=1", "mesh.fsdp=32", "microbatches=16")),
 )
 
 

@@ -25,7 +25,10 @@ from txjax.sharding import Mesh
 
 RATES = {"8B": 3e-4, "70B": 1.5e-4, "405B": 8e-5}
 VARIANTS = ("8B", "70B", "405B")
-PLANS = (("llama3-405b", "405B", "v5p:8x8x8", ("mesh.fsdp=64", "mesh.tensor=8", "microbatches=32")),)
+PLANS = (
+    ("llama3-405b", "405B", "v5p:8x8x8", ("mesh.fsdp=64", "mesh.tensor=8", "microbatches=32")),
+    ("llama3-8b", "8B", "h100:4x8", ("mesh.data=1", "mesh.fsdp=32", "microbatches=8")),
+)
 
 
 def get_config(size: str = "8B") -> Experiment:

@@ -25,7 +25,10 @@ from txjax.sharding import Mesh
 
 VARIANTS = ("base", "large")
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("roberta-large", "large", "v5p:4x4x4", ("model.mixer.dropout=0", "microbatches=4")),)
+PLANS = (
+    ("roberta-large", "large", "v5p:4x4x4", ("model.mixer.dropout=0", "microbatches=4")),
+    ("roberta-large", "large", "h100:4x8", ("model.mixer.dropout=0", "microbatches=8")),
+)
 WIKIPEDIA = "wikipedia/20230601.en"
 # Peak learning rates and updates of warm-up (table 9).
 RATES = {"base": (6e-4, 24_000), "large": (4e-4, 30_000)}

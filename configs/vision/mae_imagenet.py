@@ -21,7 +21,10 @@ from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("large", "huge")
-PLANS = (("mae-h/14", "huge", "v5e:16x16", ("mesh.data=64", "mesh.fsdp=4")),)
+PLANS = (
+    ("mae-h/14", "huge", "v5e:16x16", ("mesh.data=64", "mesh.fsdp=4")),
+    ("mae-h/14", "huge", "h100:4x8", ("mesh.data=4", "mesh.fsdp=8")),
+)
 BATCH = 4096
 STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 

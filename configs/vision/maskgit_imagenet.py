@@ -25,7 +25,10 @@ from txjax.transfer import From
 
 VARIANTS = tuple(MASK_GIT)
 # Dropout of the attention weights is left out, as for BERT.
-PLANS = (("maskgit-512", "512", "v5e:8x8", ("mesh.data=-1", "model.mixer.dropout=0")),)
+PLANS = (
+    ("maskgit-512", "512", "v5e:8x8", ("mesh.data=-1", "model.mixer.dropout=0")),
+    ("maskgit-512", "512", "h100:8", ("mesh.data=-1", "model.mixer.dropout=0")),
+)
 BATCH = 256
 SHOWN = (1, 22, 88, 130, 207, 279, 417, 933)  # classes of the pictures
 

@@ -27,6 +27,7 @@ VARIANTS = ("base", "large", "huge")
 PLANS = (
     ("vit-h/14", "huge", "v5e:16x16", ("mesh.data=16", "mesh.fsdp=16")),
     ("vit-h/14", "huge", "v5p:4x4x4", ("mesh.data=4", "mesh.fsdp=16")),
+    ("vit-h/14", "huge", "h100:4x8", ("mesh.data=4", "mesh.fsdp=8", "microbatches=4")),
 )
 
 
