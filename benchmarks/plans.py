@@ -11,11 +11,13 @@ and slice in docs/plan.md, or is a new one.
 import argparse
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "plan.md"
@@ -51,14 +53,27 @@ def all_plans() -> list[Plan]:
     return plans
 
 
-def row(plan: Plan) -> str:
-    """The row of a plan, or what went wrong."""
+def compile_plan(plan: Plan, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What `txjax plan --json` prints, with some environment variables.
+
+    Raises:
+      RuntimeError: it printed nothing; with the last line of its errors.
+    """
     flags = [f"--config.{flag}" for flag in plan.flags]
     words = [sys.executable, "-m", "txjax", "plan", f"--config={plan.config}", f"--topology={plan.slice}", *flags]
-    done = subprocess.run([*words, "--json"], cwd=ROOT, capture_output=True, encoding="utf-8")
+    environment = os.environ | dict(variables or {})
+    done = subprocess.run([*words, "--json"], cwd=ROOT, capture_output=True, encoding="utf-8", env=environment)
     if not done.stdout:
-        return f"{plan.key} failed: {done.stderr.strip().splitlines()[-1]} |"
-    result = json.loads(done.stdout.splitlines()[0])
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[0])
+
+
+def row(plan: Plan) -> str:
+    """The row of a plan, or what went wrong."""
+    try:
+        result = compile_plan(plan)
+    except RuntimeError as error:
+        return f"{plan.key} failed: {error} |"
     sent, least = result["collective_bytes_per_step"], result["collective_bytes_minimum"]
     estimated = " (estimated)" if result["step_estimate"] else ""
     cells = [
@@ -66,7 +81,7 @@ def row(plan: Plan) -> str:
         f"{result['flops_per_step']:.3e}",
         f"{result['bytes_per_device'] / 2**30:.1f} of {result['device_memory'] / 2**30:.0f} GiB"
         + ("" if result["fits"] else " (too much)"),
-        f"{sent / 2**30:.2f} GiB / {sent / least:.2f}",
+        f"{sent / 2**30:.2f} GiB / {sent / least:.2f}" if least else "nothing",
         f"{result['step_seconds']:.3f} s{estimated}",
         f"{result['mfu']:.0%}{estimated}",
         f"{(result['attention'] or ['none'])[0].partition(':')[0]}, {result['kernels']}",

@@ -100,6 +100,16 @@ def test_every_choice_of_the_search_is_a_config(accelerator):
             load(name, choice, tiny=False)
 
 
+def test_the_notebook_runs_every_part_but_the_profile():
+    cells = json.loads((BENCHMARKS / "accelerator.ipynb").read_text())["cells"]
+    lines = [
+        line.strip() for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).split("\n")
+    ]
+    commands = [line.split() for line in lines if "accelerator.py" in line]
+    parts = [part for words in commands for part in words[2].removeprefix("--parts=").split(",")]
+    assert sorted([*parts, "profile"]) == PARTS and all(words[3:] == ["--out=results"] for words in commands)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_runs(part, tmp_path):

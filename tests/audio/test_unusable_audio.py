@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import AudioChecks, Speed, Utterances, train_batches
+from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError
 
 from helpers.audio_set import file, noise, write_folder
@@ -121,3 +122,17 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "soxr" else True)
     with pytest.raises(UserError, match=r"data: expected the package soxr to be installed; .*pip install '.\[audio\]'"):
         data_of(tmp_path, "letters").check()
+
+
+@pytest.mark.parametrize("unusable", ["refuse", "skip"])
+def test_a_recording_that_has_changed_is_not_left_out(tmp_path, unusable):
+    rows = [{"audio": "0.wav", "text": "one", "label": "x"}]
+    folder = write_folder(tmp_path, {"0.wav": GOOD}, {"train": rows, "test": rows})
+    source = Utterances(source=folder, rate=8000, samples=18000, unusable=unusable).open()
+    batches = train_batches(source, batch_size=1, seed=0)
+    next(batches)
+    (path,) = (path for path in tmp_path.rglob("0.wav"))
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(ChangedData, match="0.wav has changed since the run began"):
+        for _ in range(200):
+            next(batches)

@@ -12,7 +12,7 @@ from txjax.data.audio.audio_files import UnusableAudio, read_header
 from txjax.data.loading import disk_cache
 from txjax.data.sources.record_source import Records
 from txjax.data.tfds import records as tfds_records
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.types import UserError
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
@@ -65,6 +65,8 @@ def open_index(records: Records, split: str, name: str, feature: Any, rate_featu
             for number in range(len(records)):
                 try:
                     table[number] = _measure(records, number, name, feature, rate_feature)
+                except ChangedData:
+                    raise
                 except (UnusableAudio, CorruptData) as error:
                     faults[number] = str(error)
                 advance(1)

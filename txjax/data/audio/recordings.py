@@ -111,6 +111,8 @@ class Recordings:
         """The samples of a record as stored, channels mixed. Raises UnusableAudio."""
         try:
             stored = self._records[number][self._feature]
+        except records.ChangedData:
+            raise
         except records.CorruptData as error:
             raise UnusableAudio(str(error)) from error
         if self._is_file:

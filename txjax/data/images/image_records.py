@@ -63,6 +63,8 @@ class ImageRecords:
         try:
             record = self._records[number]
             return decode_image(record[self._feature], self._channels, tuple(self._size)), record
+        except records.ChangedData:
+            raise
         except (records.CorruptData, UnreadableImage) as error:
             if self._corrupt == "refuse" and isinstance(error, records.CorruptData):
                 raise  # no file inside the record, but the record itself

@@ -1,10 +1,13 @@
 """The global index: the example at each position of an endless, shuffled sequence over a dataset."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from txjax.data.loading.rng import hash32
+
+FEW = 256  # examples, up to which an epoch's order is sorted; Grain's function takes 1.7 ms an example of 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +31,17 @@ class GlobalIndex:
         """The (example, epoch) at a position."""
         epoch, offset = divmod(self.begin + position, self.num_examples)
         key = hash32("order", self.seed, epoch)
+        if self.num_examples <= FEW:
+            return _order(self.num_examples, key)[offset], epoch
         from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 
         return index_shuffle(index=offset, max_index=self.num_examples - 1, seed=key, rounds=4), epoch
+
+
+@functools.lru_cache(maxsize=64)
+def _order(count: int, key: int) -> list[int]:
+    """The numbers below `count` in an order of this key."""
+    return sorted(range(count), key=lambda number: hash32("place", key, number))
 
 
 def sample_indices(count: int, size: int = 16) -> list[int]:

@@ -18,7 +18,7 @@ from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError
 
 logger = logging.getLogger("txjax")
@@ -106,7 +106,7 @@ class ArrowRows:
         self._states[file].check()
         row = self._row(file, number)
         if zlib.crc32(repr(row).encode()) != self.digests[number]:
-            raise CorruptData(f"{self.place(number)}: its bytes have changed since it was indexed")
+            raise ChangedData(f"{self.place(number)}: its bytes have changed since it was indexed")
         return row
 
     def place(self, number: int) -> str:

@@ -16,7 +16,7 @@ from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_states import FileState, file_checksums
 from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.types import UserError
 
 LAYOUT = 1  # version of the list of images; others are not used
@@ -99,7 +99,7 @@ class ConversationRows:
         self._states[path].check()
         content = path.read_bytes()
         if zlib.crc32(content) != self._checksums[path]:
-            raise CorruptData(f"{self.place(number)}: the bytes of {path} have changed since it was indexed")
+            raise ChangedData(f"{self.place(number)}: the bytes of {path} have changed since it was indexed")
         return content
 
 

@@ -17,7 +17,7 @@ from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_states import FileState, find_files
 from txjax.data.sources.record_source import Features, Records, RecordSource
 from txjax.data.sources.split_names import ALIASES, SPLITS, split_name
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.types import UserError, config_field, near_misses
 
 logger = logging.getLogger("txjax")
@@ -124,8 +124,8 @@ class Table:
         for number in range(min(SAMPLE, len(self.rows.digests))):
             try:
                 rows.append(self.rows.row(number))
-            except CorruptData:
-                if self.source.corrupt == "refuse":
+            except CorruptData as error:
+                if self.source.corrupt == "refuse" or isinstance(error, ChangedData):
                     raise
         return rows
 
@@ -186,6 +186,8 @@ class Table:
                 row = self.rows.row(number)
                 for column in self.required_columns:
                     column.value(row)
+            except ChangedData:
+                raise
             except CorruptData as error:
                 faults[number] = str(error)
             except ValueError as error:

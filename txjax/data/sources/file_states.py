@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt32
 
 from txjax.data.loading import disk_cache
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.types import UserError
 
 
@@ -43,7 +43,7 @@ class FileState:
             raise CorruptData(f"{self.path} was there when the run began: {error.strerror}") from error
         if now != self:
             sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else "another time of change"
-            raise CorruptData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
+            raise ChangedData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
 
 
 def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray, "N"]:

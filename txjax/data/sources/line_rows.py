@@ -12,7 +12,7 @@ from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_index import Cut, open_index
 from txjax.data.sources.unpacked import unpack
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData, CorruptData
 
 BOM = b"\xef\xbb\xbf"
 Parse = Callable[[str], Row]
@@ -79,7 +79,7 @@ class LineRows:
         self._states[file].check()
         content = read_span(self._stored[file], start, end)
         if zlib.crc32(content) != self._index.checksums[indexed]:
-            raise CorruptData(f"{self._place(file, indexed)}: its bytes have changed since it was indexed")
+            raise ChangedData(f"{self._place(file, indexed)}: its bytes have changed since it was indexed")
         try:
             return content.removeprefix(BOM if start == 0 else b"").decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:

@@ -18,7 +18,7 @@ from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState, file_checksums
 from txjax.data.sources.folder_walks import FolderWalk, walk_folder
 from txjax.data.sources.split_names import split_in_name, split_name
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError, join_names, near_misses
 
 logger = logging.getLogger("txjax")
@@ -211,7 +211,7 @@ class MediaRows:
             self._listings[entry.listing].check()
         content = Path(self.files[number]).read_bytes()
         if zlib.crc32(content) != self.digests[number]:
-            raise CorruptData(f"{self.place(number)}: its bytes have changed since it was indexed")
+            raise ChangedData(f"{self.place(number)}: its bytes have changed since it was indexed")
         return {self.feature: content, self.path_feature: entry.name} | entry.row
 
     def place(self, number: int) -> str:

@@ -25,7 +25,7 @@ from txjax.data.sources.json_lines import parse_object
 from txjax.data.sources.line_rows import read_span
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.unpacked import unpack
-from txjax.data.tfds.records import CorruptData
+from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.types import UserError
 
 LAYOUT = 1  # version of the index; others are not used
@@ -135,7 +135,7 @@ class TarRows:
         content = read_span(self._stored[file], start, start + int(self._index.sizes[member]))
         if zlib.crc32(content) != self._index.checksums[member]:
             place = f"{self.place(number)}.{self._index.endings[member]}"
-            raise CorruptData(f"{place}: its bytes have changed since it was indexed")
+            raise ChangedData(f"{place}: its bytes have changed since it was indexed")
         return content
 
 

@@ -32,6 +32,10 @@ class CorruptData(RunError):
     """A record that cannot be read."""
 
 
+class ChangedData(CorruptData):
+    """A record whose file has changed since it was indexed: no data set may leave it out as if it were broken."""
+
+
 @functools.cache
 def _tfds() -> Any:
     """The TFDS module, with only errors logged: it warns of every missing folder, and of OpenCV."""

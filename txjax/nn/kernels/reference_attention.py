@@ -1,5 +1,6 @@
 """Reference attention, compiled by XLA: any shape, dtype, mask and backend."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -23,7 +24,8 @@ def reference_attention(
 
     Each of the G key heads is shared by H/G consecutive query heads (Ainslie et al. 2023). The queries are scaled
     before the product and the output is divided by the sum: fewer passes over the scores. Heads come before positions
-    in all products: XLA on CPU is slower at any other order.
+    in all products: XLA on CPU is slower at any other order. The products of the backward pass have the operands' dtype
+    too: the gradients of scores and outputs are rounded to it.
     """
     batch, length, heads, size = query.shape
     _, source, groups, _ = key.shape
@@ -34,7 +36,7 @@ def reference_attention(
         weights = dropout(weights)
     value = value.transpose(0, 2, 1, 3)
     weights = weights.astype(value.dtype).reshape(batch, groups, -1, source)
-    out = jnp.einsum("bgqs,bgsk->bgqk", weights, value, preferred_element_type=jnp.float32)
+    out = _product("bgqs,bgsk->bgqk", weights, value)
     out = out.reshape(batch, heads, length, size) / total
     return out.astype(query.dtype).transpose(0, 2, 1, 3)
 
@@ -66,9 +68,33 @@ def _scores(query: jax.Array, key: jax.Array, mask: Mask, bias: jax.Array | None
     query = query * jnp.asarray(size**-0.5, query.dtype)
     query, key = (x.transpose(0, 2, 1, 3) for x in (query, key))
     query = query.reshape(batch, groups, -1, size)
-    scores = jnp.einsum("bgqk,bgsk->bgqs", query, key, preferred_element_type=jnp.float32)
+    scores = _product("bgqk,bgsk->bgqs", query, key)
     scores = scores.reshape(batch, heads, length, source)
     if bias is not None:
         scores = scores + bias
     allowed = mask.dense(length, source)
     return scores if allowed is None else jnp.where(allowed, scores, FAR)
+
+
+def _product(equation: str, x: jax.Array, y: jax.Array) -> jax.Array:
+    """`jnp.einsum` with a float32 result, whose backward pass multiplies arrays of the operands' dtype."""
+    if jnp.float32 in (x.dtype, y.dtype):
+        return jnp.einsum(equation, x, y, preferred_element_type=jnp.float32)
+    return _narrow_product(equation, x, y)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _narrow_product(equation: str, x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.einsum(equation, x, y, preferred_element_type=jnp.float32)
+
+
+def _forward(equation: str, x: jax.Array, y: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _narrow_product(equation, x, y), (x, y)
+
+
+def _backward(equation: str, operands: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    _, multiply = jax.vjp(functools.partial(jnp.einsum, equation), *operands)
+    return multiply(gradient.astype(operands[0].dtype))
+
+
+_narrow_product.defvjp(_forward, _backward)

@@ -1,9 +1,9 @@
-"""What XLA compiles for H100 of one layer of four families, on one GPU and on eight: tests/gpu_programs.json.
+"""What XLA compiles of one layer of four families for one H100 or TPU v5e and for eight: tests/device_programs.json.
 
-    python tests/gpu_programs.py [gpt2 ...]    compiles them, and writes what changed
+    python tests/device_programs.py [gpt2 ...]    compiles them, and writes what changed
 
-It needs the extra `plan-gpu` and no GPU. A commit that changes the file says why. `tests/plan/test_gpu_programs.py`
-compares the programs of the code with it.
+It needs the extras `plan` and `plan-gpu`, and no such device. A commit that changes the file says why.
+`tests/plan/test_device_programs.py` compares the programs of the code with it.
 """
 
 import collections
@@ -23,7 +23,7 @@ from txjax.plan.traffic import memory_traffic
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = Path(__file__).with_suffix(".json")
-EXAMPLES = 8  # of a GPU
+EXAMPLES = 8  # of a device
 # A config, and its flags. The sizes of the layers are the published ones.
 LAYERS = {
     "gpt2": ("text/gpt2.py", ()),
@@ -31,7 +31,7 @@ LAYERS = {
     "vit": ("vision/vit_imagenet.py", ("model.stack.remat=none",)),
     "bert": ("text/bert_base.py", ()),
 }
-TOPOLOGIES = ("h100:1", "h100:8")
+TOPOLOGIES = {"h100:1": 1, "h100:8": 8, "v5e:1x1": 1, "v5e:2x4": 8}  # with their devices
 NAMES = [f"{layer} {topology}" for layer in LAYERS for topology in TOPOLOGIES]
 
 
@@ -39,7 +39,7 @@ def experiment(name: str) -> tuple[Experiment, str]:
     """The experiment of one layer, and its topology."""
     layer, topology = name.split()
     file, flags = LAYERS[layer]
-    size = EXAMPLES * int(topology.partition(":")[2])
+    size = EXAMPLES * TOPOLOGIES[topology]
     more = [f"--config.{flag}" for flag in (*flags, "model.depth=1", f"batch_size={size}", "microbatches=1")]
     return with_default_eval_data(config.load(str(ROOT / "configs" / file), more)), topology
 
