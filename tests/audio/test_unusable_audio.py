@@ -129,10 +129,6 @@ def test_a_recording_that_has_changed_is_not_left_out(tmp_path, unusable):
     rows = [{"audio": "0.wav", "text": "one", "label": "x"}]
     folder = write_folder(tmp_path, {"0.wav": GOOD}, {"train": rows, "test": rows})
     source = Utterances(source=folder, rate=8000, samples=18000, unusable=unusable).open()
-    batches = train_batches(source, batch_size=1, seed=0)
-    next(batches)
-    (path,) = (path for path in tmp_path.rglob("0.wav"))
-    path.write_bytes(path.read_bytes() + b"\0")
+    (tmp_path / "0.wav").write_bytes(GOOD + b"\0")
     with pytest.raises(ChangedData, match="0.wav has changed since the run began"):
-        for _ in range(200):
-            next(batches)
+        next(train_batches(source, batch_size=1, seed=0))
