@@ -194,6 +194,23 @@ def test_a_frozen_run_is_succeeded_and_ends_when_it_wakes(in_bucket, hit_config,
     assert_equal_runs(fetched(url, tmp_path / "copy"), straight_run)
 
 
+@pytest.mark.slow
+def test_a_process_that_is_killed_while_the_folder_is_fetched_ends_the_other(in_bucket, straight_run, tmp_path):
+    url, config = "s3://runs/processes", tmp_path / "killed.py"
+    config.write_text(
+        HIT
+        + """
+import sys
+from txjax.train.bucket import remote_workdir
+if "--process_index=1" in sys.argv:
+    remote_workdir.on_primary = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+    limit = "--config.heartbeat_timeout_seconds=10"
+    (first, second) = runs.ended(runs.start_several(2, config, url, limit), 60)
+    assert second[0] == -signal.SIGKILL and first[0] not in (0, 75, -signal.SIGKILL), first
+
+
 def _folder_of(cache):
     """The folder in which the only run of a cache works."""
     deadline = time.monotonic() + 120
