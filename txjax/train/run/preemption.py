@@ -61,17 +61,17 @@ def hold_signals() -> Iterator[None]:
     They wait for it until then, so a first signal is held, and JAX gets it at the end: all processes save the same
     step. A second one ends this process at once.
     """
-    held: list[int] = []
+    waiting: list[int] = []
 
     def hold(number: int, frame: FrameType | None) -> None:
-        if held:
+        if waiting:
             os._exit(128 + number)
-        held.append(number)
+        waiting.append(number)
         log.warning("stopping once all processes have joined; a second Ctrl-C or signal stops at once")
 
     with _handled(hold):
         yield
-    if held:
+    if waiting:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
