@@ -41,11 +41,11 @@ def open_workdir(workdir: Path | str) -> Iterator[Path]:
       UserError: another run is in the bucket's workdir, or the bucket can't be read and written. RunError: the store
         can't be reached.
     """
+    folder = folder_of(workdir)
     if isinstance(workdir, Path) or "://" not in workdir:
-        yield Path(workdir)
+        yield folder
         return
     check_url(FLAG, workdir)
-    folder = _folder(workdir)
     with contextlib.ExitStack() as stack:
         mark = on_primary("the workdir", lambda: stack.enter_context(_mirrored(workdir, folder)))
         _check_shared(folder, mark)
@@ -79,12 +79,19 @@ def fetch_workdir(field: str, url: str, to: Path) -> int:
         raise RunError(f"{url}: its run removes steps faster than they can be copied")
 
 
-def _folder(url: str) -> Path:
-    """Where a run of this URL works: the name of the folder is the run's."""
-    key = f"{os.environ.get('AWS_ENDPOINT_URL', '')} {url.rstrip('/')}"
-    return (
-        cache_dir().resolve() / "workdirs" / hashlib.blake2b(key.encode(), digest_size=8).hexdigest() / Path(url).name
-    )
+def check_new_workdir(field: str, url: str) -> None:
+    """Raises UserError if a bucket has a run at a URL. `field`: the flag that has the URL, for messages."""
+    if commits.newest(Bucket(field, url))[0]:
+        raise UserError(field, "a folder without earlier runs", url)
+
+
+def folder_of(workdir: Path | str) -> Path:
+    """The folder in which a run of this workdir works: the path itself, or for a bucket one of the cache."""
+    if isinstance(workdir, Path) or "://" not in workdir:
+        return Path(workdir)
+    key = f"{os.environ.get('AWS_ENDPOINT_URL', '')} {workdir.rstrip('/')}"
+    run = cache_dir().resolve() / "workdirs" / hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+    return run / Path(workdir).name  # the run's name
 
 
 @contextlib.contextmanager
