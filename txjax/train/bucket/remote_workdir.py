@@ -24,6 +24,7 @@ from txjax.train.bucket.mirror import Mirror
 from txjax.train.bucket.transfer import download, remove_others
 from txjax.types import RunError, UserError, join_names
 
+END_SECONDS = 24 * 3600.0  # that the other processes wait for the last upload
 TRIES = 5  # to copy a workdir whose run removes steps meanwhile
 log = logging.getLogger("txjax")
 
@@ -53,6 +54,7 @@ def open_workdir(field: str, workdir: Path | str, end: End = distributed.exit_pr
         mark = on_primary("the workdir", lambda: stack.enter_context(_mirrored(field, url, folder, end)))
         _check_shared(folder, mark)
         yield folder
+        on_primary("the end of the workdir", stack.close, END_SECONDS)
 
 
 def fetch_workdir(field: str, url: str, to: Path) -> int:
