@@ -1,9 +1,15 @@
-"""Commands in a bucket: `txjax chaos` by one process and by two, a process that dies in its start, mistakes."""
+"""Commands in a bucket: `txjax chaos` by one process and by two, a process that dies in its start, Python, mistakes."""
 
+import dataclasses
 import json
 import signal
 
 import pytest
+
+import txjax
+from txjax.cli.resume_trial import equal_arrays
+from txjax.train.bucket import commits, lease
+from txjax.types import RunError
 
 from helpers import object_stores, runs
 
@@ -49,6 +55,35 @@ def test_random_kills_change_nothing(url, config, processes):
     assert result["exact"] and len(result["interruptions"]) == 3
     code, _, err = runs.command(*words)
     assert code == 2 and "expected a folder without earlier runs, got" in err and len(err.splitlines()) == 1, err
+
+
+def test_a_run_from_python(url, config, straight_run):
+    """It is in the bucket when a call returns, resumes there, and is opened as a copy."""
+    half = txjax.fit(str(config), url, until=15)
+    assert half.metrics[-1]["step"] == 15 and not half.finished
+    run = half.resume()
+    assert run.finished and runs.rows(run.workdir) == runs.rows(straight_run)
+    opened = txjax.open(url)
+    assert opened.workdir != run.workdir and runs.rows(opened.workdir) == runs.rows(straight_run)
+    assert equal_arrays(opened.workdir, straight_run, 40)[0] > 0
+    assert txjax.open(url).workdir == opened.workdir  # nothing is copied twice
+    assert opened.resume().metrics == run.metrics
+
+
+def test_a_workdir_that_was_taken_ends_the_call_in_python(url, config, monkeypatch):
+    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.1)
+    append_entry, appended = commits.append, []
+
+    def append(bucket, entry):
+        appended.append(entry)
+        if len(appended) == 2:  # the first step: another run is faster
+            other = dataclasses.replace(entry, owner=entry.number)
+            assert append_entry(bucket, other)
+        return append_entry(bucket, entry)
+
+    monkeypatch.setattr(commits, "append", append)
+    with pytest.raises(RunError, match="has taken the workdir: this run leaves it"):
+        txjax.fit(str(config), url)
 
 
 def test_mistakes_are_one_line(url, config, tmp_path):

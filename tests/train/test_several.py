@@ -148,6 +148,37 @@ def test_a_signal_before_all_have_joined_is_held(tmp_path, number):
     assert (workdir / "checkpoints" / str(rows(workdir)[-1]["step"]) / "digests.json").exists()
 
 
+# A config file with which process 0 sends itself a signal when it has trained, as soon as the loop ended or later.
+ENDING = (
+    CONFIG
+    + """
+import os, signal, sys, time
+from txjax.cli import train_modes
+from txjax.train.run.preemption import Preemption
+
+def before(owner, name):
+    function = getattr(owner, name)
+    def wrapped(*args):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(2 if owner is train_modes else 0)  # JAX looks every second
+        return function(*args)
+    setattr(owner, name, wrapped)
+
+if "--process_index=0" in sys.argv:
+    before(*((Preemption, "__exit__") if os.environ["MOMENT"] == "loop" else (train_modes, "end_of")))
+"""
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["loop", "later"])
+def test_a_signal_after_the_last_step_changes_nothing(tmp_path, moment):
+    config = tmp_path / "ending.py"
+    config.write_text(ENDING)
+    ends = ended(start_several(2, config, tmp_path / "run", "--until=10", variables={"MOMENT": moment}), 90)
+    assert [code for code, _, _ in ends] == [0, 0], ends
+
+
 @pytest.mark.slow
 def test_a_process_that_is_killed_before_it_joined_ends_the_others_in_one_line(tmp_path):
     config = tmp_path / "starting.py"

@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
         )
     with (
         exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext(),
-        open_workdir(flags.workdir) as workdir,
+        open_workdir("--workdir", flags.workdir) as workdir,
     ):
         code = train(experiment, workdir, flags.allow_config_change, flags.until, profiled)
         if is_done := code == 0 and distributed.is_primary():

@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 from txjax.scoped import Scoped
 
 EXIT_CODE = 75  # EX_TEMPFAIL: start me again
+NOTICE_SECONDS = 1.2  # JAX looks every second whether a signal came
 log = logging.getLogger("txjax")
 
 
@@ -144,9 +146,23 @@ class Preemption:
             self.asked = multihost_utils.reached_preemption_sync_point(step)
         return self.asked
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        if self._several and kind is None:
+            self._end_together()
+
+    def _end_together(self) -> None:
+        """Waits for the others before any process leaves JAX, whose protocol for a signal would wait for that one.
+
+        A signal that comes later changes nothing: the run is saved. A second one ends the process.
+        """
+        from txjax import distributed
+
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_signal)
+        time.sleep(NOTICE_SECONDS)
+        distributed.barrier("the end of the run")
 
 
 def _acknowledge() -> None:
