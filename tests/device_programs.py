@@ -1,4 +1,4 @@
-"""What XLA compiles of one layer of four families for one and eight H100s and eight TPU v5e: tests/device_programs.json.
+"""What XLA compiles of one layer of four families for one and eight H100s and eight TPU v5e: device_programs.json.
 
     python tests/device_programs.py [gpt2 ...]    compiles them, and writes what changed
 
