@@ -1,5 +1,6 @@
 """A file that changes is noticed: while a run reads it, by the next row, and before a resume, by the file's name."""
 
+import dataclasses
 import itertools
 import os
 import shutil
@@ -64,6 +65,23 @@ def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path, monkeypatch):
     if not copies:
         os.utime(path, ns=(0, 0))  # a run that begins now has other data
         assert source.open("train", ["text"]).fingerprint != fingerprint
+
+
+@every_kind
+def test_a_moved_and_touched_file_has_the_same_rows_splits_and_fingerprint(kind, tmp_path, monkeypatch):
+    """As on another machine, whose cache has no index of it."""
+    (tmp_path / "here").mkdir()
+    before = source_of(kind, tmp_path / "here", rows())
+    shutil.copytree(tmp_path / "here", tmp_path / "there")  # with times of their own
+    for path in (tmp_path / "there").rglob("*"):
+        os.utime(path, ns=(0, 0))
+    after = dataclasses.replace(before, paths=str(before.paths).replace("/here", "/there"))
+    for split in ("train", "validation", "test"):
+        here = before.open(split, ["text"])
+        monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
+        there = after.open(split, ["text"])
+        assert there.fingerprint == here.fingerprint
+        assert there.read(0, len(there)) == here.read(0, len(here))
 
 
 def grow(path: Path) -> None:
@@ -184,5 +202,6 @@ def test_a_resume_on_other_files_is_refused_by_name(tmp_path):
     assert "the data of train: expected fingerprint" in err and f"{added} was added; take another --workdir" in err
     added.unlink()
     (tmp_path / "b.jsonl").rename(tmp_path / "d.jsonl")  # the same rows in the same order
+    os.utime(tmp_path / "a.jsonl", ns=(0, 0))
     code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=4")
     assert code == 0, err
