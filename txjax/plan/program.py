@@ -77,7 +77,7 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
 
 
 def compile_program(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
-    """Compiles a program, without Triton's products if XLA's default, which no GPU here can replace, is not a kernel."""
+    """Compiles a program; all its products are cuBLAS's if Triton, XLA's default, has no kernel for one of them."""
     try:
         return lowered.compile()
     except jax.errors.JaxRuntimeError as error:
