@@ -25,7 +25,6 @@ VARIANTS: tuple[tuple[tuple[str, str], str, tuple[str, ...], dict[str, str]], ..
     (SMALL, "as shipped", (), {}),
     (SMALL, "`model.stack.remat=minimal`", ("model.stack.remat=minimal",), {}),
     (SMALL, "layers as a loop, `model.stack.unroll=1`", ("model.stack.unroll=1",), {}),
-    (SMALL, "a loop, `model.stack.remat=minimal`", ("model.stack.unroll=1", "model.stack.remat=minimal"), {}),
     (SMALL, "`objective.loss.chunk=None`", ("objective.loss.chunk=None",), {}),
     (SMALL, "`JAX_OPTIMIZATION_LEVEL=O1`", (), O1),
     (LARGE, "`model.stack.remat=full`", (*LARGE_FLAGS, "model.stack.remat=full"), {}),

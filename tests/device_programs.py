@@ -1,4 +1,4 @@
-"""What XLA compiles of one layer of four families for one H100 or TPU v5e and for eight: tests/device_programs.json.
+"""What XLA compiles of one layer of four families for one and eight H100s and eight TPU v5e: tests/device_programs.json.
 
     python tests/device_programs.py [gpt2 ...]    compiles them, and writes what changed
 
@@ -31,7 +31,7 @@ LAYERS = {
     "vit": ("vision/vit_imagenet.py", ("model.stack.remat=none",)),
     "bert": ("text/bert_base.py", ()),
 }
-TOPOLOGIES = {"h100:1": 1, "h100:8": 8, "v5e:1x1": 1, "v5e:2x4": 8}  # with their devices
+TOPOLOGIES = {"h100:1": 1, "h100:8": 8, "v5e:2x4": 8}  # with their devices
 NAMES = [f"{layer} {topology}" for layer in LAYERS for topology in TOPOLOGIES]
 
 

@@ -27,12 +27,14 @@ class Server(NamedTuple):
     """A server that runs.
 
     Attributes:
-      variables: environment variables with which `s3://runs/` is a bucket of it.
+      variables: environment variables with which `url` is a bucket of it.
       restart: kills it after some seconds and starts it again, with all its objects. If None, it would lose them.
+      url: of a bucket.
     """
 
     variables: dict[str, str]
     restart: Callable[[float], None] | None = None
+    url: str = f"s3://{BUCKET}"
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from txjax.cli.resume_trial import equal_arrays
 
-from helpers.runs import FAULTY, ended, rows, start_several, train, train_here, train_several, wait_for_step
+from helpers.runs import CONFIG, FAULTY, ended, rows, start_several, train, train_here, train_several, wait_for_step
 
 pytestmark = pytest.mark.claim(
     "Parallelism",
@@ -121,6 +121,71 @@ def test_a_signal_to_any_process_saves_the_same_step(config, straight, tmp_path,
     if when == "stepping":
         train_several(2, config, workdir, f"--until={max(20, last)}")
         assert rows(workdir)[:20] == rows(straight)
+
+
+# A config file at whose loading process 1 sends itself a signal; the others wait 20 s for it.
+STARTING = (
+    CONFIG
+    + """
+import functools, os, signal, sys
+from txjax import distributed
+
+distributed.start = functools.partial(distributed.start, timeout_seconds=20)
+if "--process_index=1" in sys.argv:
+    os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+"""
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_signal_before_all_have_joined_is_held(tmp_path, number):
+    workdir, config = tmp_path / "run", tmp_path / "starting.py"
+    config.write_text(STARTING)
+    ends = ended(start_several(2, config, workdir, variables={"SIGNAL": number}), 120)
+    assert [code for code, _, _ in ends] == [75, 75], ends
+    assert "stopping once all processes have joined" in ends[1][2]
+    assert (workdir / "checkpoints" / str(rows(workdir)[-1]["step"]) / "digests.json").exists()
+
+
+# A config file with which process 0 sends itself a signal when it has trained, as soon as the loop ended or later.
+ENDING = (
+    CONFIG
+    + """
+import os, signal, sys, time
+from txjax.cli import train_modes
+from txjax.train.run.preemption import Preemption
+
+def before(owner, name):
+    function = getattr(owner, name)
+    def wrapped(*args):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(2 if owner is train_modes else 0)  # JAX looks every second
+        return function(*args)
+    setattr(owner, name, wrapped)
+
+if "--process_index=0" in sys.argv:
+    before(*((Preemption, "__exit__") if os.environ["MOMENT"] == "loop" else (train_modes, "end_of")))
+"""
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["loop", "later"])
+def test_a_signal_after_the_last_step_changes_nothing(tmp_path, moment):
+    config = tmp_path / "ending.py"
+    config.write_text(ENDING)
+    ends = ended(start_several(2, config, tmp_path / "run", "--until=10", variables={"MOMENT": moment}), 90)
+    assert [code for code, _, _ in ends] == [0, 0], ends
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_before_it_joined_ends_the_others_in_one_line(tmp_path):
+    config = tmp_path / "starting.py"
+    config.write_text(STARTING)
+    (first, second) = ended(start_several(2, config, tmp_path / "run", variables={"SIGNAL": "SIGKILL"}), 120)
+    assert second[0] == -signal.SIGKILL
+    assert first[0] == 2 and len(first[2].splitlines()) == 1 and "did not connect within 20 s" in first[2], first
 
 
 @pytest.mark.slow

@@ -5,23 +5,20 @@ import collections
 import contextlib
 import dataclasses
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.parser import Parser
+from txjax.cli.parser import Parser, workdir_of
+from txjax.cli.trial_processes import Processes, last_row, output_of, saving, start
 
 NOT_COMPARED = ("time", "perf/", "goodput")  # clocks
 UNFINISHED = "unfinished.json"  # what a trial does that is not over
-PATIENCE = 1800.0  # time limit of one process, seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +45,12 @@ def parser(command: str, summary: str, kills: int, ways: str) -> Parser:
     trial_parser.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
     trial_parser.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
     trial_parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the interruptions")
-    trial_parser.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
+    trial_parser.add_argument("--processes", type=int, default=1, help="of the run, of which one is interrupted")
+    trial_parser.add_argument(
+        "--workdir",
+        type=workdir_of,
+        help="keep the runs here; with s3://bucket/folder those with interruptions (default: a folder that is removed)",
+    )
     trial_parser.add_argument("--json", action="store_true", help="print JSON")
     return trial_parser
 
@@ -59,29 +61,52 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
     If a run finishes before all interruptions happened, it is compared, and another run gets the remaining ones.
     """
     from txjax import config
+    from txjax.train.bucket import fetch_workdir
     from txjax.types import RunError, UserError
 
     experiment = config.load(flags.config, overrides)
     if not 2 <= flags.steps <= experiment.num_steps:
         raise UserError("--steps", f"2 to config.num_steps = {experiment.num_steps}", flags.steps)
+    if flags.processes < 1:
+        raise UserError("--processes", "1 or more", flags.processes)
     words = [str(flags.config), *overrides, flags.steps, flags.devices, flags.seed, [way.name for way in ways]]
+    run_at(flags.workdir, Path(), "killed-1")
     draw = random.Random(flags.seed)
     events = list[str]()
     results = list[dict[str, Any]]()
-    with trial_folder(flags.workdir, words) as folder:
-        trial = Trial(flags.config, (*overrides, *quick(experiment, flags.steps)), flags.steps, flags.devices)
+    with trial_folder(flags.workdir if isinstance(flags.workdir, Path) else None, words) as folder:
+        changes = (*overrides, *quick(experiment, flags.steps))
+        trial = Trial(flags.config, changes, flags.steps, flags.devices, flags.processes)
         trial.straight(folder / "straight")
         while len(events) < len(ways) or not results:
-            workdir = folder / f"killed-{len(results) + 1}"
+            name = f"killed-{len(results) + 1}"
+            workdir = run_at(flags.workdir, folder, name)
             events += trial.train_with_kills(workdir, ways[len(events) :], draw)
             if len(results) > 3 * len(events) + 3:
                 raise RunError(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
-            results.append(compare(folder / "straight", workdir, flags.steps))
+            if isinstance(workdir, str):
+                fetch_workdir("--workdir", workdir, folder / name)
+            results.append(compare(folder / "straight", folder / name, flags.steps))
             if not results[-1]["exact"]:
                 break
     result = results[-1] | {"runs": len(results), "interruptions": events}
     print(json.dumps(result)) if flags.json else print_result(flags.config, result)
     return 0 if result["exact"] else 1
+
+
+def run_at(parent: Path | str | None, folder: Path, name: str) -> Path | str:
+    """The workdir of a run of a trial: in the bucket of a URL, or else in a folder.
+
+    Raises:
+      UserError: the bucket has a run of that name.
+    """
+    from txjax.train.bucket import check_new_workdir
+
+    if not isinstance(parent, str):
+        return folder / name
+    workdir = f"{parent.rstrip('/')}/{name}"
+    check_new_workdir("--workdir", workdir)
+    return workdir
 
 
 @contextlib.contextmanager
@@ -150,30 +175,20 @@ class Trial:
     overrides: tuple[str, ...]
     steps: int
     devices: int | None
+    processes: int = 1
     to_first_row: float = 0.0  # seconds to the first row of the uninterrupted run
     a_row: float = 0.0  # seconds a row of the uninterrupted run
 
-    def start(self, workdir: Path) -> subprocess.Popen:
-        environment = dict(os.environ)
-        if self.devices:
-            environment |= {
-                "JAX_PLATFORMS": "cpu",
-                "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={self.devices}",
-            }
+    def start(self, workdir: Path | str) -> Processes:
         words = ["train", f"--config={self.config}", f"--workdir={workdir}", f"--until={self.steps}", *self.overrides]
-        workdir.mkdir(parents=True, exist_ok=True)
-        with (workdir / "output.txt").open("a", encoding="utf-8") as output:
-            return subprocess.Popen(
-                [sys.executable, "-m", "txjax", *words], env=environment, stdout=output, stderr=subprocess.STDOUT
-            )
+        return start(words, self.processes, self.devices, output_of(workdir))
 
-    def finish(self, process: subprocess.Popen, workdir: Path) -> None:
+    def finish(self, processes: Processes, workdir: Path | str) -> None:
         from txjax.types import UserError
 
-        if process.wait(PATIENCE) != 0:
-            output = (workdir / "output.txt").read_text(encoding="utf-8", errors="replace")
-            lines = output.strip().splitlines() or ["nothing"]
-            raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=lines[-1])
+        if code := processes.end():
+            lines = output_of(workdir).read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]
+            raise UserError("--config", "a config that trains", f"exit code {code}", hint=lines[-1])
 
     def straight(self, workdir: Path) -> None:
         """Trains without interruptions and measures the times by which the others are interrupted."""
@@ -185,60 +200,44 @@ class Trial:
         self.to_first_row = max(0.0, times[0] - begun)
         self.a_row = max(0.0, times[-1] - times[0]) / len(times)
 
-    def train_with_kills(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
+    def train_with_kills(self, workdir: Path | str, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
         """Trains with interruptions at drawn steps. Returns those that happened, as `SIGKILL after step 3`."""
+        from txjax.train.bucket import folder_of
+
+        folder = folder_of(workdir)
         events = []
         targets = sorted(draw.choices(range(1, self.steps), k=len(ways)))
         for way, target in zip(ways, targets, strict=True):
-            process = self.start(workdir)
-            if self._interrupt(process, workdir, way, target, draw):
-                events.append(f"{way.name} after step {last_row(workdir).get('step', 0)}")
+            processes = self.start(workdir)
+            if self._interrupt(processes, folder, way, target, draw):
+                events.append(f"{way.name} after step {last_row(folder).get('step', 0)}")
                 continue
-            self.finish(process, workdir)  # it ended before it could be interrupted, or it failed
-            if last_row(workdir).get("step") == self.steps:
+            self.finish(processes, workdir)  # it ended before it could be interrupted, or it failed
+            if last_row(folder).get("step") == self.steps:
                 return events
         self.finish(self.start(workdir), workdir)
         return events
 
     def _interrupt(
-        self, process: subprocess.Popen, workdir: Path, way: Interruption, target: int, draw: random.Random
+        self, processes: Processes, workdir: Path, way: Interruption, target: int, draw: random.Random
     ) -> bool:
         """Waits for the moment and sends the signals. Returns whether they ended the process."""
         begun = time.time()
         instant = draw.random()
-        while process.poll() is None:
+        index = draw.randrange(self.processes)
+        while processes.are_there():
             row = last_row(workdir)
-            fresh = row.get("time", 0.0) >= begun  # a row of this process
+            fresh = row.get("time", 0.0) >= begun  # a row of these processes
             if way.moment == "start":
                 there = fresh or time.time() - begun >= instant * self.to_first_row
             else:
                 there = fresh and row["step"] >= target and (way.moment == "step" or saving(workdir))
             if there:
                 time.sleep(instant * self.a_row if way.moment == "step" else instant * 0.005)
-                for number in way.signals:
-                    process.send_signal(number)
-                    if number == signal.SIGSTOP:
-                        time.sleep(0.2)
+                processes.interrupt(index, way.signals)
                 break
             time.sleep(0.001)
-        return process.wait(PATIENCE) in (-way.signals[-1], 75)
-
-
-def last_row(workdir: Path) -> dict[str, Any]:
-    """The last complete row of a log that a run may be writing; {} if there is none."""
-    path = workdir / "metrics.jsonl"
-    if not path.exists():
-        return {}
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - (1 << 16)))
-        lines = file.read().split(b"\n")
-    return json.loads(lines[-2]) if len(lines) > 1 else {}
-
-
-def saving(workdir: Path) -> bool:
-    """Whether a save is under way."""
-    steps = (workdir / "checkpoints").glob("*")
-    return any(path.name.isdigit() and not (path / "digests.json").exists() for path in steps)
+        return processes.end_after(index) in (-way.signals[-1], 75)
 
 
 def compare(straight: Path, killed: Path, steps: int) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """txjax train: trains a config in a workdir; the same command again resumes where it stopped."""
 
+import argparse
 import contextlib
+import os
 
 from txjax.cli.parser import Parser, workdir_of
-from txjax.train.run.preemption import exit_on_signal
+from txjax.train.run.preemption import exit_on_signal, hold_signals
 
 SUMMARY = "train a config in a workdir; again to resume"
 
 
 def run(argv: list[str]) -> int:
     flags, overrides = _parser().parse_known(argv)
-    with exit_on_signal():  # these imports take seconds
+    with hold_signals() if _joins_others(flags) else exit_on_signal():  # these imports take seconds
         from txjax.sweep.child import follow
 
         follow()
@@ -31,12 +33,12 @@ def run(argv: list[str]) -> int:
         else:
             experiment = config.load(flags.config, overrides)
         train_modes.apply_flags(flags, experiment, profiled)
-    distributed.start(
-        flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
-    )
+        distributed.start(
+            flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
+        )
     with (
         exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext(),
-        open_workdir(flags.workdir) as workdir,
+        open_workdir("--workdir", flags.workdir) as workdir,
     ):
         code = train(experiment, workdir, flags.allow_config_change, flags.until, profiled)
         if is_done := code == 0 and distributed.is_primary():
@@ -44,6 +46,11 @@ def run(argv: list[str]) -> int:
     if is_done:  # and all is in the bucket
         print(text)
     return code
+
+
+def _joins_others(flags: argparse.Namespace) -> bool:
+    """Whether flags or variables say that this process has others. A job's launcher signals them all itself."""
+    return (flags.process_count or os.environ.get("JAX_PROCESS_COUNT", 1)) not in (1, "1")
 
 
 def _parser() -> Parser:

@@ -7,7 +7,8 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -66,7 +67,8 @@ def start(
     )
     with _exit_after(timeout_seconds, late):
         try:
-            jax.distributed.initialize(
+            _in_thread(
+                jax.distributed.initialize,
                 address,
                 count,
                 mine,
@@ -144,6 +146,12 @@ def _tasks_on_node(text: str, node: int) -> int:
         count, _, times = part.partition("(x")
         counts += [int(count)] * int(times.rstrip(")") or 1)
     return counts[min(node, len(counts) - 1)]
+
+
+def _in_thread(function: Callable[..., None], *args: Any, **settings: Any) -> None:
+    """Calls a function that waits outside of Python. The main thread handles signals meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(function, *args, **settings).result()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import dataclasses
 import html
@@ -10,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree, RunError, UserError
 
 if TYPE_CHECKING:
     from txjax.cli.load_run import OpenRun
     from txjax.experiment import Experiment
     from txjax.python.row_classes import Prediction
+
+FIELD = "workdir"
 
 
 def fit(
@@ -27,7 +30,7 @@ def fit(
 
     Args:
       experiment: an experiment, or the name of a config such as "txjax:text/gpt_tiny".
-      workdir: the run's folder.
+      workdir: the run's folder, or `s3://BUCKET/FOLDER` or `gs://BUCKET/FOLDER`: when this returns, all is there.
       until: the step to stop at and save, short of `num_steps`.
       allow_config_change: resume with a config that differs from the workdir's.
 
@@ -36,39 +39,44 @@ def fit(
       RunError: the run failed.
     """
     from txjax.python.python_configs import load_config
+    from txjax.train.bucket import open_workdir
     from txjax.train.run.preemption import inside_other_program
     from txjax.train.trainer import train
 
     loaded = load_config(experiment) if isinstance(experiment, str) else experiment
-    folder = _folder(workdir)
-    with inside_other_program():
-        train(loaded, folder, allow_config_change, until)
-    return Run(folder)
+    failures: list[str] = []
+
+    def interrupt(code: int, message: str) -> None:
+        failures.append(message)
+        if len(failures) == 1:
+            _thread.interrupt_main()
+
+    try:
+        with inside_other_program(), open_workdir(FIELD, workdir, interrupt) as folder:
+            train(loaded, folder, allow_config_change, until)
+    except KeyboardInterrupt:
+        if failures:
+            raise RunError(failures[0]) from None
+        raise
+    return Run(folder, _home=workdir)
 
 
 def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[str] = ()) -> Run:
     """The run in a workdir.
 
     Args:
+      workdir: a folder, or the URL of a run in a bucket, which is copied as it is now into a folder of the cache.
       step: whose weights the run has: a number, "last" or "best".
       trust: modules of one's own that its config names, which are imported.
 
     Raises:
       UserError: there is no run.
     """
-    run = Run(_folder(workdir), str(step), tuple(trust))
+    from txjax.train.bucket import cached_copy
+
+    run = Run(cached_copy(FIELD, workdir), str(step), tuple(trust), workdir)
     run.experiment  # noqa: B018  reads config.json
     return run
-
-
-def _folder(workdir: str | Path) -> Path:
-    """The path of a workdir. Raises UserError for a bucket, which only commands read and write."""
-    from txjax.cli.parser import is_url
-
-    if isinstance(workdir, str) and is_url(workdir):
-        hint = "`txjax train` trains in a bucket, and `txjax fetch` copies a run from one"
-        raise UserError("workdir", "a path", workdir, hint=hint)
-    return Path(workdir)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Run:
     """A run in its workdir. Every property is read anew, so that it shows a run that still trains, too.
 
     Attributes:
-      workdir: its folder.
+      workdir: its folder; of a run in a bucket, a folder of the cache with the same files.
       step: whose weights it has: a number, "last" or "best".
       trust: modules that its config names, which are imported.
     """
@@ -84,6 +92,7 @@ class Run:
     workdir: Path
     step: str = "last"
     trust: tuple[str, ...] = ()
+    _home: str | Path | None = dataclasses.field(default=None, repr=False, compare=False)  # where it resumes
 
     @property
     def experiment(self) -> Experiment:
@@ -115,7 +124,7 @@ class Run:
 
     def resume(self, *, until: int | None = None) -> Run:
         """Trains to the last step, or to `until`."""
-        return fit(self.experiment, self.workdir, until=until)
+        return fit(self.experiment, self._home or self.workdir, until=until)
 
     def evaluate(self) -> dict[str, float]:
         """The scores of its evaluations at `step`, by the names of `metrics`: `txjax evaluate`."""

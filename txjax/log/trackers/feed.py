@@ -70,8 +70,9 @@ class Feed:
                     sink = self.tracker.open(self.workdir, self.start_step)
                     unsent.extendleft(reversed([*self.earlier()]))
                 while unsent and self.on:
-                    if unsent[0]["step"] > sink.last_step:
-                        sink.write(unsent[0], self._files(unsent[0]["step"]))
+                    step = int(unsent[0]["step"])
+                    if step > sink.last_step:
+                        sink.write(unsent[0], self._files(step))
                     unsent.popleft()
                 failures = 0
                 if row is None:
@@ -81,7 +82,7 @@ class Feed:
                 if row is None or failures == MAX_FAILURES:
                     return self._switch_off(f"{type(error).__name__}: {error}")
 
-    def _files(self, step: object) -> dict[str, Path]:
+    def _files(self, step: int) -> dict[str, Path]:
         """The files that evaluations wrote at a step, by their folders."""
         paths = [path for kind in KINDS for path in sorted((self.workdir / kind).glob(f"*/{step}.*"))]
         return {path.parent.relative_to(self.workdir).as_posix(): path for path in paths}

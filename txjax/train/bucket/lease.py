@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from txjax import distributed
@@ -18,6 +18,7 @@ from txjax.types import RunError, UserError
 BEAT_SECONDS = 5.0
 DEAD_SECONDS = 30.0  # without a heartbeat, after which a run counts as dead
 LOOK_SECONDS = 1.0
+End = Callable[[int, str], object]  # ends a run, by its exit code and a message
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 log = logging.getLogger("txjax")
 
@@ -44,11 +45,12 @@ class Lease:
       entry: the newest entry.
     """
 
-    def __init__(self, bucket: Bucket, place: str | None):
+    def __init__(self, bucket: Bucket, place: str | None, end: End = distributed.exit_process):
         """Takes the workdir; waits `DEAD_SECONDS` where its owner may be dead.
 
         Args:
           place: `place_of` the lock of this run's folder.
+          end: called in a thread if another run has taken the workdir.
 
         Raises:
           UserError: another run is in it.
@@ -63,6 +65,7 @@ class Lease:
         if not commits.append(bucket, self.entry):
             raise _refusal(bucket, commits.read(bucket, number + 1))
         self.owner = self.entry.owner
+        self._end_run = end
         self._ending = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._beats.start()
@@ -106,7 +109,8 @@ class Lease:
             if other is not None and other.owner != self.owner:
                 message = str(self._overtaken(other))
                 log.error(message)
-                distributed.exit_process(RunError.code, message)
+                self._end_run(RunError.code, message)
+                return
 
     def _overtaken(self, other: Entry | None) -> Overtaken:
         who = other.who if other else "another process"

@@ -12,7 +12,7 @@ from txjax import distributed
 from txjax.checkpoint.steps import FOLDER, Steps, is_step
 from txjax.io import digest
 from txjax.train.bucket.commits import Files
-from txjax.train.bucket.lease import Lease
+from txjax.train.bucket.lease import End, Lease
 from txjax.train.bucket.transfer import download, files_of, remove_others, upload
 from txjax.types import RunError, join_names
 
@@ -24,15 +24,17 @@ log = logging.getLogger("txjax")
 class Mirror:
     """Commits a run's folder to its bucket, in a thread, whenever a step is complete in it."""
 
-    def __init__(self, lease: Lease, folder: Path, snapshots: Path):
+    def __init__(self, lease: Lease, folder: Path, snapshots: Path, end: End = distributed.exit_process):
         """Makes the folder equal to the newest entry.
 
         Args:
           snapshots: a folder of the same disk, for links to the files that are being uploaded.
+          end: called in a thread if steps can't be uploaded.
         """
         self.lease = lease
         self.folder = folder
         self.snapshots = snapshots
+        self._end_run = end
         self._absent = fetch(lease, folder)
         self._status = {name: _status(path) for name, path in files_of(folder).items()}
         self._newest = newest_step(folder)
@@ -51,7 +53,7 @@ class Mirror:
         except Exception as error:
             message = f"{distributed.error_message(error)}; {self._safe()}"
             log.error(message)
-            distributed.exit_process(distributed.exit_code(error), message)
+            self._end_run(distributed.exit_code(error), message)
 
     def commit(self) -> None:
         """Uploads the files that the newest entry does not have, and creates the next entry, if any file differs."""

@@ -18,38 +18,43 @@ from txjax.io.disk import take_lock
 from txjax.io.new_folder import new_folder
 from txjax.train.bucket import commits
 from txjax.train.bucket.client import Bucket, check_url
-from txjax.train.bucket.lease import Lease, place_of
+from txjax.train.bucket.commits import name_of
+from txjax.train.bucket.lease import End, Lease, place_of
 from txjax.train.bucket.mirror import Mirror
 from txjax.train.bucket.transfer import download, remove_others
 from txjax.types import RunError, UserError, join_names
 
-FLAG = "--workdir"
+END_SECONDS = 24 * 3600.0  # that the other processes wait for the last upload
 TRIES = 5  # to copy a workdir whose run removes steps meanwhile
 log = logging.getLogger("txjax")
 
 
 @contextlib.contextmanager
-def open_workdir(workdir: Path | str) -> Iterator[Path]:
+def open_workdir(field: str, workdir: Path | str, end: End = distributed.exit_process) -> Iterator[Path]:
     """Yields the folder in which a run of this workdir works: the path itself, or for a bucket one of the cache.
 
     That is equal to the bucket's at the beginning, and again at the end.
 
     Args:
+      field: what has the workdir, such as `--workdir`, for messages.
       workdir: a path, or `s3://BUCKET/FOLDER` or `gs://BUCKET/FOLDER`.
+      end: called in a thread, with an exit code and a message, if the bucket can't be written any more.
 
     Raises:
       UserError: another run is in the bucket's workdir, or the bucket can't be read and written. RunError: the store
         can't be reached.
     """
-    if isinstance(workdir, Path) or "://" not in workdir:
-        yield Path(workdir)
+    folder = folder_of(workdir)
+    if not is_in_bucket(workdir):
+        yield folder
         return
-    check_url(FLAG, workdir)
-    folder = _folder(workdir)
+    url = str(workdir)
+    check_url(field, url)
     with contextlib.ExitStack() as stack:
-        mark = on_primary("the workdir", lambda: stack.enter_context(_mirrored(workdir, folder)))
+        mark = on_primary("the workdir", lambda: stack.enter_context(_mirrored(field, url, folder, end)))
         _check_shared(folder, mark)
         yield folder
+        on_primary("the end of the workdir", stack.close, END_SECONDS)
 
 
 def fetch_workdir(field: str, url: str, to: Path) -> int:
@@ -79,30 +84,60 @@ def fetch_workdir(field: str, url: str, to: Path) -> int:
         raise RunError(f"{url}: its run removes steps faster than they can be copied")
 
 
-def _folder(url: str) -> Path:
-    """Where a run of this URL works: the name of the folder is the run's."""
-    key = f"{os.environ.get('AWS_ENDPOINT_URL', '')} {url.rstrip('/')}"
-    return (
-        cache_dir().resolve() / "workdirs" / hashlib.blake2b(key.encode(), digest_size=8).hexdigest() / Path(url).name
-    )
+def check_new_workdir(field: str, url: str) -> None:
+    """Raises UserError if a bucket has a run at a URL. `field`: the flag that has the URL, for messages."""
+    if commits.newest(Bucket(field, url))[0]:
+        raise UserError(field, "a folder without earlier runs", url)
+
+
+def folder_of(workdir: Path | str) -> Path:
+    """The folder in which a run of this workdir works: the path itself, or for a bucket one of the cache."""
+    if not is_in_bucket(workdir):
+        return Path(workdir)
+    key = f"{os.environ.get('AWS_ENDPOINT_URL', '')} {str(workdir).rstrip('/')}"
+    run = cache_dir().resolve() / "workdirs" / hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+    return run / Path(workdir).name  # the run's name
+
+
+def cached_copy(field: str, workdir: Path | str) -> Path:
+    """A folder with the files of a workdir: the path itself, or for a bucket a copy of its newest entry in the cache.
+
+    Raises:
+      UserError: the bucket has no run there. RunError: files are damaged.
+    """
+    if not is_in_bucket(workdir):
+        return Path(workdir)
+    url = str(workdir)
+    number, _ = commits.newest(Bucket(field, url))
+    folder = folder_of(url)
+    to = folder.parent / "copies" / name_of(number) / folder.name
+    if not to.is_dir():
+        fetch_workdir(field, url, to)
+    return to
+
+
+def is_in_bucket(workdir: Path | str) -> bool:
+    """Whether a workdir is a URL."""
+    return not isinstance(workdir, Path) and "://" in workdir
 
 
 @contextlib.contextmanager
-def _mirrored(url: str, folder: Path) -> Iterator[str]:
+def _mirrored(field: str, url: str, folder: Path, end: End) -> Iterator[str]:
     """Mirrors a folder in a bucket until the block ends; yields a text that a file beside the folder has."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.parent / "lock"
     with path.open("a+", encoding="utf-8") as file:
-        if not take_lock(file.fileno(), FLAG, folder.parent):
+        if not take_lock(file.fileno(), field, folder.parent):
             file.seek(0)
             hint = f"{file.read() or 'another process'} is in it; wait, or take another"
-            raise UserError(FLAG, "a folder that no other run is using", url, hint=hint)
+            raise UserError(field, "a folder that no other run is using", url, hint=hint)
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
         mark = secrets.token_hex(8)
         (folder.parent / "mark").write_text(mark, encoding="utf-8")
-        mirror = Mirror(Lease(Bucket(FLAG, url), place_of(file.fileno(), folder)), folder, folder.parent / "snapshot")
+        lease = Lease(Bucket(field, url), place_of(file.fileno(), folder), end)
+        mirror = Mirror(lease, folder, folder.parent / "snapshot", end)
         try:
             yield mark
         except BaseException:

@@ -1,6 +1,7 @@
 """SIGTERM, SIGHUP, Ctrl-C: end the step, save, exit; before the first step just exit. A second one exits at once.
 
-`exit_on_signal` guards seconds of imports: this file imports nothing that takes long until a run begins.
+`exit_on_signal` and `hold_signals` guard seconds of imports: this file imports nothing that takes long until a run
+begins.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from txjax.scoped import Scoped
 
 EXIT_CODE = 75  # EX_TEMPFAIL: start me again
+NOTICE_SECONDS = 1.2  # JAX looks every second whether a signal came
 log = logging.getLogger("txjax")
 
 
@@ -49,12 +52,44 @@ def inside_other_program() -> contextlib.AbstractContextManager[bool]:
 @contextlib.contextmanager
 def exit_on_signal() -> Iterator[None]:
     """Inside the block any of `signals` ends the process at once. Call it in the main thread."""
-    before = {number: signal.signal(number, exit_now) for number in signals()}
+    with _handled(exit_now):
+        yield
+
+
+@contextlib.contextmanager
+def hold_signals() -> Iterator[None]:
+    """Inside the block one of several processes joins the others. Call it in the main thread.
+
+    They wait for it until then, so a first signal is held, and JAX gets it at the end: all processes save the same
+    step. A second one ends this process at once.
+    """
+    waiting: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if waiting:
+            os._exit(128 + number)
+        waiting.append(number)
+        log.warning("stopping once all processes have joined; a second Ctrl-C or signal stops at once")
+
+    with _handled(hold):
+        yield
+    if waiting:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside the block this handles `signals`. Of several processes JAX has SIGTERM after it."""
+    before = {number: signal.signal(number, handler) for number in signals()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        from txjax import distributed
+
+        if distributed.is_multiprocess():
+            del before[signal.SIGTERM]
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 class Preemption:
@@ -111,9 +146,23 @@ class Preemption:
             self.asked = multihost_utils.reached_preemption_sync_point(step)
         return self.asked
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        if self._several and kind is None:
+            self._end_together()
+
+    def _end_together(self) -> None:
+        """Waits for the others before any process leaves JAX, whose protocol for a signal would wait for that one.
+
+        A signal that comes later changes nothing: the run is saved. A second one ends the process.
+        """
+        from txjax import distributed
+
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_signal)
+        time.sleep(NOTICE_SECONDS)
+        distributed.barrier("the end of the run")
 
 
 def _acknowledge() -> None:

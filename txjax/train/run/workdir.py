@@ -51,7 +51,7 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tens
 def valid_path(workdir: Path | str) -> Path:
     """The folder's path. Raises UserError where no file system could have one of that name."""
     if isinstance(workdir, str) and "://" in workdir:
-        hint = "with `txjax.train.bucket.open_workdir(URL) as folder`, train in folder"
+        hint = "with `txjax.train.bucket.open_workdir('workdir', URL) as folder`, train in folder"
         raise UserError("--workdir", "a path", workdir, hint=hint)
     try:
         os.path.lexists(workdir) or os.stat(workdir)
