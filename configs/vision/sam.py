@@ -29,7 +29,7 @@ from txjax.objectives import PromptedMasks
 from txjax.optim import AdamW, LayerDecay, StepDecay
 
 VARIANTS = ("L", "H")
-PLANS = (("sam-H", "H", "v5p:4x4x4", ("mesh.data=-1", "microbatches=4")),)
+PLANS = (("sam-H", "H", "v5p:4x4x4", ("mesh.data=-1", "microbatches=4", "model.stack.remat=full")),)
 
 
 def get_config(variant: str = "B") -> Experiment:
