@@ -10,6 +10,10 @@ The paper starts from the encoder of a masked autoencoder; here the paths of an 
 this run starts from random weights. B and L have the recipe of H. The decoder's layers count in the decay of learning
 rates too, above the encoder's.
 
+Each round of clicks is computed again in the backward pass. Of an image of size B JAX then saves 13 GiB for it, and 75
+GiB with `--config.model.stack.remat=none` ("saved for the backward pass" of `txjax plan --topology=h100:1
+--config.batch_size=1`; estimated, not compiled).
+
 Cost: 2.5e20 FLOPs for B, 3.9e20 for L, 6.0e20 for H, or 179, 275 and 418 hours of an H100 at 40% of its peak; see
 docs/images.md. (Published, for H: 68 hours of 256 A100s.)
 Score: not run here, and the paper's 23 data sets are not here.
@@ -20,7 +24,7 @@ from txjax.data import Channels, Detections, ResizeWithin
 from txjax.eval import ClickedMasks
 from txjax.experiment import Experiment
 from txjax.models.vision.sam.card import sam, sam_encoder
-from txjax.nn import PreNormWithoutFinal
+from txjax.nn import PreNormWithoutFinal, Stack
 from txjax.objectives import PromptedMasks
 from txjax.optim import AdamW, LayerDecay, StepDecay
 
@@ -34,7 +38,7 @@ def get_config(variant: str = "B") -> Experiment:
     normalised = dict(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
     encoder = sam_encoder(variant, block=PreNormWithoutFinal(drop_path=0.4), dtype="bfloat16")
     return Experiment(
-        model=sam(variant, encoder=encoder, dtype="bfloat16"),
+        model=sam(variant, encoder=encoder, dtype="bfloat16", stack=Stack(remat="full")),
         objective=PromptedMasks(),
         data=Detections(name="sa_1b", split="train", **images, **normalised),
         evals={"valid": ClickedMasks(data=Detections(split="validation", **images, **normalised), every_steps=5000)},

@@ -20,6 +20,7 @@ from txjax.train.step import jit_step
 from txjax.types import PyTree
 
 _LOWERED_FOR = {"gpu": "cuda"}  # JAX's name of a platform when it lowers a program for it, if it is another one
+_NO_TILES = "Couldn't find output tile sizes"  # XLA's error about a product of which Triton makes no kernel
 _UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -58,7 +59,7 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
         lowered = traced.lower(lowering_platforms=(_LOWERED_FOR.get(platform, platform),))
     attention = tuple(dict.fromkeys(f"{choice.kernel}: {choice.why}" for choice in chosen))
     try:
-        compiled = lowered.compile()
+        compiled = compile_program(lowered)
     except jax.errors.JaxRuntimeError as error:
         needed = re.search(r"temporaries \(([\d.]+)([BKMG])\)", str(error))
         if needed is None:
@@ -73,6 +74,16 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
         attention,
         Program(compiled.as_text()),
     )
+
+
+def compile_program(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+    """Compiles a program; all its products are cuBLAS's if Triton, XLA's default, has no kernel for one of them."""
+    try:
+        return lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        if _NO_TILES not in str(error):
+            raise
+    return lowered.compile(compiler_options={"xla_gpu_enable_triton_gemm": False})
 
 
 def state_bytes(layout: Layout, experiment: Experiment) -> dict[str, int]:
