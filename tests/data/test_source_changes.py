@@ -205,3 +205,10 @@ def test_a_resume_on_other_files_is_refused_by_name(tmp_path):
     os.utime(tmp_path / "a.jsonl", ns=(0, 0))
     code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=4")
     assert code == 0, err
+    moved = tmp_path / "moved"  # the folder is another one
+    moved.mkdir()
+    for name in ("a.jsonl", "d.jsonl"):
+        (tmp_path / name).rename(moved / name)
+    flags[0] = f"--config.data.source={moved / Path(source.paths).name}"
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=6", "--allow_config_change")
+    assert code == 0, err

@@ -51,7 +51,6 @@ def open_index(records: Records, split: str, name: str, feature: Any, rate_featu
         raise UserError("data.rate_feature", f"None for {records.name}", rate_feature, hint=hint)
     made_from = {
         "layout": LAYOUT,
-        "data": records.name,
         "split": split,
         "feature": name,
         "rate_feature": rate_feature,

@@ -156,7 +156,7 @@ class Recordings:
         if not ((rates != 0) & (rates != self._rate)).any():
             return None
         of_rates = hashlib.blake2b(rates.tobytes(), digest_size=16).hexdigest()
-        made_from = {"data": self.name, "records": self.fingerprint, "rates": of_rates, **made_from}
+        made_from = {"records": self.fingerprint, "rates": of_rates, **made_from}
         return open_waveforms(made_from, rates.tolist(), self._rate, self._decode, f"{self.name} at {self._rate} Hz")
 
     def _report(self, title: str, rates: Int64[np.ndarray, "N"], channels: Int32[np.ndarray, "N"]) -> None:

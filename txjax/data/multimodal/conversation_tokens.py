@@ -100,7 +100,6 @@ def open_conversations(
     """
     made_from = {
         "layout": LAYOUT,
-        "data": stored.records.name,
         "split": split,
         "records": stored.records.fingerprint,
         "images": stored.images.feature,

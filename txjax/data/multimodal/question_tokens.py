@@ -63,7 +63,6 @@ def open_questions(
     """
     made_from = {
         "layout": LAYOUT,
-        "data": records.name,
         "split": split,
         "records": records.fingerprint,
         "questions": repr(questions),

@@ -15,7 +15,7 @@ BATCH = 128  # records read at a time
 def read_values(split: RecordSplit, feature: str) -> list[Any]:
     """The values of a feature that is a text, a class, a number or a sequence of these but texts, by record."""
     source = split.open([feature])
-    made_from = {"data": source.name, "split": split.split, "feature": feature, "records": source.fingerprint}
+    made_from = {"split": split.split, "feature": feature, "records": source.fingerprint}
 
     def build(folder: Path) -> None:
         values: list[Any] = []

@@ -177,7 +177,6 @@ def open_ends(text: Answers) -> np.ndarray:
     context = text.text[1]
     source = text.record_split.open([context, text.answer_feature])
     made_from = {
-        "data": source.name,
         "split": text.split,
         "features": [context, text.answer_feature],
         "records": source.fingerprint,

@@ -159,7 +159,7 @@ def _open_numbers(
     """
     feature = getattr(text, field)
     source = text.record_split.open([feature])
-    made_from = {"data": source.name, "split": text.split, "label": feature, "records": source.fingerprint}
+    made_from = {"split": text.split, "label": feature, "records": source.fingerprint}
 
     def build(folder: Path) -> None:
         labels = np.zeros(len(source))

@@ -88,7 +88,6 @@ def open_tokens(
     records = split.open(names)
     made_from = {
         "layout": LAYOUT,
-        "data": records.name,
         "split": split.split,
         "feature": written,
         "records": records.fingerprint,

@@ -112,7 +112,6 @@ def open_words(text: TokenLabels) -> Words:
     """
     source = text.record_split.open([text.text[0], text.label])
     made_from = {
-        "data": source.name,
         "split": text.split,
         "features": [text.text[0], text.label],
         "layout": LAYOUT,

@@ -40,7 +40,6 @@ def open_trained(settings: "Trained") -> Library:
     source = settings.record_split.open(names)
     made_from = {
         "layout": LAYOUT,
-        "data": source.name,
         "split": settings.split,
         "features": list(settings.features),
         "records": source.fingerprint,
