@@ -28,10 +28,7 @@ from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("large-v3", "turbo")
-PLANS = (
-    ("whisper-large-v3", "large-v3", "v5e:8x8", ("mesh.data=8", "mesh.fsdp=8", "microbatches=2")),
-    ("whisper-large-v3", "large-v3", "h100:4x8", ("mesh.data=4", "mesh.fsdp=8", "microbatches=2")),
-)
+PLANS = (("whisper-large-v3", "large-v3", "v5e:8x8", ("mesh.data=8", "mesh.fsdp=8", "microbatches=2")),)
 TRAIN = "train_clean100+train_clean360+train_other500"
 WINDOW = 480_000
 PROMPT = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>")

@@ -22,10 +22,7 @@ from txjax.optim import AdamW, Cosine
 from txjax.sharding import Mesh
 
 VARIANTS = ("base/16-224", "large/16-256", "so400m/14-384")
-PLANS = (
-    ("siglip-so400m/14-384", "so400m/14-384", "v5p:4x4x4", ("mesh.data=-1", "microbatches=16")),
-    ("siglip-so400m/14-384", "so400m/14-384", "h100:4x8", ("mesh.data=-1", "microbatches=32")),
-)
+PLANS = (("siglip-so400m/14-384", "so400m/14-384", "v5p:4x4x4", ("mesh.data=-1", "microbatches=16")),)
 BATCH = 32_768
 
 

@@ -28,7 +28,6 @@ VARIANTS = ("small", "base", "large")
 # Dropout of the attention weights is left out, as for BERT.
 PLANS = (
     ("electra-large", "large", "v5p:4x4x4", ("model.generator.mixer.dropout=0", "model.discriminator.mixer.dropout=0")),
-    ("electra-large", "large", "h100:4x8", ("model.generator.mixer.dropout=0", "model.discriminator.mixer.dropout=0")),
 )
 # Length of a window, windows of an update, updates, the peak of the learning rate.
 RECIPES = {

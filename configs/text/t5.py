@@ -28,7 +28,6 @@ VARIANTS = ("small", "base", "large", "3B", "11B", "v1_1-small", "v1_1-base", "v
 PLANS = (
     ("t5-11B", "11B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4")),
     ("t5-v1_1-xxl", "v1_1-xxl", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4")),
-    ("t5-base", "base", "h100:8", ()),
 )
 SENTINELS = 100
 
