@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 
@@ -76,7 +77,7 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
     )
 
 
-def compile_program(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+def compile_program(lowered: jax.stages.Lowered) -> Any:
     """Compiles a program; all its products are cuBLAS's if Triton, XLA's default, has no kernel for one of them."""
     try:
         return lowered.compile()
