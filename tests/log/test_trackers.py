@@ -20,9 +20,12 @@ from helpers import runs, tracked_runs
 from helpers.killed_evaluation import picture, table
 from helpers.runs import free_address
 
-pytestmark = pytest.mark.claim(
-    "Logs", "killed and resumed, every tracker shows one run, each step once, its values those of metrics.jsonl"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.claim(
+        "Logs", "killed and resumed, every tracker shows one run, each step once, its values those of metrics.jsonl"
+    ),
+]
 
 if not all(map(importlib.util.find_spec, ("wandb", "mlflow", "trackio"))):
     pytest.skip("it needs the extra trackers", allow_module_level=True)
