@@ -1,18 +1,16 @@
 """txjax train: trains a config in a workdir; the same command again resumes where it stopped."""
 
-import argparse
 import contextlib
-import os
 
 from txjax.cli.parser import Parser, workdir_of
-from txjax.train.run.preemption import exit_on_signal, hold_signals
+from txjax.train.run.preemption import exit_on_signal, guard_start
 
 SUMMARY = "train a config in a workdir; again to resume"
 
 
 def run(argv: list[str]) -> int:
     flags, overrides = _parser().parse_known(argv)
-    with hold_signals() if _joins_others(flags) else exit_on_signal():  # these imports take seconds
+    with guard_start(flags.process_count):  # these imports take seconds
         from txjax.sweep.child import follow
 
         follow()
@@ -46,11 +44,6 @@ def run(argv: list[str]) -> int:
     if is_done:  # and all is in the bucket
         print(text)
     return code
-
-
-def _joins_others(flags: argparse.Namespace) -> bool:
-    """Whether flags or variables say that this process has others. A job's launcher signals them all itself."""
-    return (flags.process_count or os.environ.get("JAX_PROCESS_COUNT", 1)) not in (1, "1")
 
 
 def _parser() -> Parser:

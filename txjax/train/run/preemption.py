@@ -49,6 +49,15 @@ def inside_other_program() -> contextlib.AbstractContextManager[bool]:
     return _inside.within(True)
 
 
+def guard_start(process_count: int | None) -> contextlib.AbstractContextManager[None]:
+    """`hold_signals` where this count or JAX's variable says that the process joins others, else `exit_on_signal`.
+
+    Where a job's launcher says it, that one signals all of them itself.
+    """
+    alone = (process_count or os.environ.get("JAX_PROCESS_COUNT", 1)) in (1, "1")
+    return exit_on_signal() if alone else hold_signals()
+
+
 @contextlib.contextmanager
 def exit_on_signal() -> Iterator[None]:
     """Inside the block any of `signals` ends the process at once. Call it in the main thread."""
