@@ -69,6 +69,7 @@ class Feed:
                 if sink is None:
                     sink = self.tracker.open(self.workdir, self.start_step)
                     unsent.extendleft(reversed([*self.earlier()]))
+                    self.earlier = list  # the log's text is not needed again
                 while unsent and self.on:
                     step = int(unsent[0]["step"])
                     if step > sink.last_step:
