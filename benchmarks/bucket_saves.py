@@ -31,7 +31,7 @@ def train(workdir: Path | str, width: int, depth: int, every: int) -> None:
 
 def waited(folder: Path) -> float:
     """The seconds that a run waited for its saves."""
-    return json.loads((folder / "goodput.json").read_text())["save"]
+    return json.loads((folder / "goodput.json").read_text(encoding="utf-8"))["save"]
 
 
 def main() -> None:

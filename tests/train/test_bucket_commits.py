@@ -42,14 +42,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(client, "PAUSE_SECONDS", 0.05)
 
 
-@pytest.fixture
-def left(monkeypatch):
-    """The words with which this process would have ended."""
-    words = []
-    monkeypatch.setattr(lease.distributed, "exit_process", lambda code, message: words.append(message))
-    return words
-
-
 def dead(bucket, place=None, files=None):
     """Entries of a run that was killed."""
     number, _ = commits.newest(bucket)
@@ -153,8 +145,9 @@ def test_a_dead_run_is_succeeded_after_its_silence_and_at_once_in_its_own_place(
 
 
 @pytest.mark.claim("Object stores", "a run that was thought dead can't commit, and leaves")
-def test_a_run_that_was_thought_dead_cannot_commit(bucket, store, left, tmp_path):
-    first = Lease(bucket, None)
+def test_a_run_that_was_thought_dead_cannot_commit(bucket, store, tmp_path):
+    left = []
+    first = Lease(bucket, None, lambda code, message: left.append(message))
     (tmp_path / "a").write_text("a")
     first.commit(first.entry.after(transfer.upload(bucket, 2, {"a": tmp_path / "a"}, {})))
     first.stop()  # it is frozen: no heartbeat
