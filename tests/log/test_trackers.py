@@ -23,7 +23,7 @@ from helpers.runs import free_address
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.claim(
-        "Logs", "killed and resumed, every tracker shows one run, each step once, its values those of metrics.jsonl"
+        "Logs", "killed and resumed, every tracker shows one run, each step once, with the values of metrics.jsonl"
     ),
 ]
 

@@ -20,7 +20,7 @@ class MLflow(Tracker):
     evaluations are artifacts, `pictures/test/200.png`.
 
     Attributes:
-      server: its address, such as `http://host:5000`. If None, that of the variable MLFLOW_TRACKING_URI.
+      server: its address, such as `http://host:5000`. If None, the variable MLFLOW_TRACKING_URI has it.
       experiment: the name of the experiment that the run is part of.
       name: the run's name. If None, the workdir's name.
     """
