@@ -17,15 +17,24 @@ TABLE = re.compile(
     r"(?<=<!-- measured by benchmarks/gpu_variants.py -->\n).*?(?=\n<!-- end of variants -->)", re.DOTALL
 )
 SMALL = ("GPT-2 124M", "configs/text/gpt2.py")
+KERNEL = "context_parallel.kernel"
 LARGE = ("Llama 7B, FSDP", "configs/text/llama.py:7B")
 LARGE_FLAGS = ("batch_size=32", "mesh.data=1", "mesh.fsdp=8", "data.length=4096", "data.boundaries=False")
+SMALL_FLAGS = (
+    ("model.stack.remat=none",),
+    ("objective.loss.chunk=None",),
+    ("objective.loss.chunk=None", "model.stack.remat=none"),
+    ("objective.loss.dtype=float32",),
+    ("objective.loss.dtype=float32", "model.stack.remat=none"),
+    ("model.stack.unroll=1",),
+    ("model.stack.unroll=1", "model.stack.remat=none"),
+    (f"model.mixer.{KERNEL}=reference",),
+)
 O1 = {"JAX_OPTIMIZATION_LEVEL": "O1"}
 # A config, what the row is called besides, flags, and environment variables.
 VARIANTS: tuple[tuple[tuple[str, str], str, tuple[str, ...], dict[str, str]], ...] = (
     (SMALL, "as shipped", (), {}),
-    (SMALL, "`model.stack.remat=minimal`", ("model.stack.remat=minimal",), {}),
-    (SMALL, "layers as a loop, `model.stack.unroll=1`", ("model.stack.unroll=1",), {}),
-    (SMALL, "`objective.loss.chunk=None`", ("objective.loss.chunk=None",), {}),
+    *((SMALL, f"`{' '.join(flags)}`", flags, {}) for flags in SMALL_FLAGS),
     (SMALL, "`JAX_OPTIMIZATION_LEVEL=O1`", (), O1),
     (LARGE, "`model.stack.remat=full`", (*LARGE_FLAGS, "model.stack.remat=full"), {}),
     (LARGE, "the same, `JAX_OPTIMIZATION_LEVEL=O1`", (*LARGE_FLAGS, "model.stack.remat=full"), O1),

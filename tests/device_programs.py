@@ -24,21 +24,24 @@ from txjax.plan.traffic import memory_traffic
 ROOT = Path(__file__).parents[1]
 REFERENCE = Path(__file__).with_suffix(".json")
 EXAMPLES = 8  # of a device
-# A config, and its flags. The sizes of the layers are the published ones.
-LAYERS = {
-    "gpt2": ("text/gpt2.py", ()),
-    "llama": ("text/llama.py:125M", ("mesh.data=1", "mesh.fsdp=-1")),  # several documents in a row of tokens
-    "vit": ("vision/vit_imagenet.py", ("model.stack.remat=none",)),
-    "bert": ("text/bert_base.py", ()),
-}
 TOPOLOGIES = {"h100:1": 1, "h100:8": 8, "v5e:2x4": 8}  # with their devices
-NAMES = [f"{layer} {topology}" for layer in LAYERS for topology in TOPOLOGIES]
+_SPLIT = ("mesh.data=1", "mesh.fsdp=-1")
+_PACKED = "model.mixer.context_parallel.kernel=packed"
+# A config, its flags, and where it is compiled. The sizes of the layers are the published ones.
+LAYERS = {
+    "gpt2": ("text/gpt2.py", (), TOPOLOGIES),
+    "llama": ("text/llama.py:125M", _SPLIT, TOPOLOGIES),  # several documents in a row of tokens
+    "llama_packed": ("text/llama.py:125M", (*_SPLIT, _PACKED), ("h100:1", "h100:8")),
+    "vit": ("vision/vit_imagenet.py", ("model.stack.remat=none",), TOPOLOGIES),
+    "bert": ("text/bert_base.py", (), TOPOLOGIES),
+}
+NAMES = [f"{layer} {topology}" for layer, (_, _, topologies) in LAYERS.items() for topology in topologies]
 
 
 def experiment(name: str) -> tuple[Experiment, str]:
     """The experiment of one layer, and its topology."""
     layer, topology = name.split()
-    file, flags = LAYERS[layer]
+    file, flags, _ = LAYERS[layer]
     size = EXAMPLES * TOPOLOGIES[topology]
     more = [f"--config.{flag}" for flag in (*flags, "model.depth=1", f"batch_size={size}", "microbatches=1")]
     return with_default_eval_data(config.load(str(ROOT / "configs" / file), more)), topology

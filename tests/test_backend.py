@@ -28,7 +28,8 @@ def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("platform", "most"), [("cpu", 12), ("gpu", 24), ("tpu", 1)])
 def test_layers_are_a_loop_beyond_a_depth(platform, most):
     with backend.target_platform(platform):
-        assert backend.unroll(most) == most and backend.unroll(most + 1) == 1
+        assert backend.unroll(most, False) == most and backend.unroll(most + 1, False) == 1
+        assert backend.unroll(most, True) == (1 if platform == "cpu" else most)
 
 
 def test_default_compilation_cache(monkeypatch, tmp_path):

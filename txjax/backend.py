@@ -103,8 +103,13 @@ def jit_once(function: Any, numbers: int, **options: Any) -> Any:
     return jax.jit(function, compiler_options=once, **options)
 
 
-def unroll(depth: int) -> int:
-    """The default number of layers, of `depth`, in one turn of the loop: all of up to `_UNROLLED`."""
+def unroll(depth: int, rematerialised: bool) -> int:
+    """The default number of layers, of `depth`, in one turn of the loop: all of up to `_UNROLLED`.
+
+    On a CPU 1 if they are rematerialised: XLA removes there the barriers between layers that are no loop.
+    """
+    if rematerialised and platform() == "cpu":
+        return 1
     return depth if depth <= _UNROLLED.get(platform(), 0) else 1
 
 

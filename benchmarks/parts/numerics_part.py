@@ -21,7 +21,7 @@ TITLE = (
     "Kernels of attention in bfloat16: largest error of the output and of the three gradients, over the largest "
     "magnitude, against the reference in float32; and of the reference in bfloat16"
 )
-NEEDS = {"splash": "tpu", "cudnn": "gpu"}
+NEEDS = {"splash": "tpu", "cudnn": "gpu", "packed": "gpu"}
 ALLOWED = 2.0  # times the error of the reference in bfloat16
 LEAST = 0.02  # errors below this always pass
 # Length, heads, heads of keys, and the size of a head.

@@ -15,6 +15,7 @@ from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
 from txjax.nn.kernels import kernel_choice
 from txjax.nn.kernels.attention_dispatch import choose
+from txjax.nn.kernels.cudnn_packed import DOCUMENTS, are_packed, document_lengths
 from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.nn.kernels.splash import splash
 from txjax.nn.parameters.remat import REMAT
@@ -164,17 +165,24 @@ import jax.numpy as jnp
 from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
 from txjax.nn.kernels.attention_dispatch import choose
+from txjax.nn.kernels.kernel_support import cuda_capability
+from txjax.nn.parameters.remat import REMAT
 
-def print_calls(length, segments, mesh=None):
-    def loss(query, key, value, segments):
+def print_calls(length, segments, kernel=None, remat="none"):
+    def attend(query, key, value, segments):
         mask = Mask.within(segments, causal=True)
-        return dot_product_attention(query, key, value, mask).astype(jnp.float32).sum()
+        return dot_product_attention(query, key, value, mask, kernel=kernel)
+
+    def loss(query, key, value, segments):
+        policy = REMAT[remat].policy
+        called = jax.checkpoint(attend, policy=policy) if policy else attend
+        return jnp.square(called(query, key, value, segments).astype(jnp.float32)).sum()
 
     given = [jax.ShapeDtypeStruct((2, length, heads, 64), jnp.bfloat16) for heads in (4, 2, 2)]
     given.append(jax.ShapeDtypeStruct((2, length), jnp.int32) if segments else None)
     step = jax.jit(jax.grad(loss, (0, 1, 2))).trace(*given)
     program = step.lower(lowering_platforms=("cuda",)).as_text()
-    print(*sorted(set(re.findall(r"__cudnn.fmha(\\w+)", program))))
+    print(*sorted(re.findall(r"__cudnn.fmha(\\w+)", program)))
 
 with backend.target_platform("gpu"):
     print_calls(256, False)
@@ -182,8 +190,19 @@ with backend.target_platform("gpu"):
     print_calls(197, False)
     with sharding.use_mesh(sharding.Mesh(data=2, tensor=2)):
         print_calls(256, False)
-    wide = jax.ShapeDtypeStruct((2, 256, 4, 300), jnp.bfloat16)
-    print(choose(wide, wide, Mask()).why)
+    wide = [jax.ShapeDtypeStruct((2, 256, 4, size), jnp.bfloat16) for size in (64, 256, 300)]
+    print(choose(wide[2], wide[2], Mask()).why)
+    print(choose(wide[1], wide[1], Mask()).kernel)
+    print_calls(256, False, remat="full")
+    print_calls(256, False, remat="minimal")
+    with cuda_capability((9, 0)):
+        print(choose(wide[1], wide[1], Mask()).kernel)
+        print_calls(256, True, "packed")
+        print_calls(197, True, "packed", "attention")
+        print_calls(256, False, "packed")
+    with cuda_capability((8, 0)):
+        rows = Mask.within(jax.ShapeDtypeStruct((2, 256), jnp.int32))
+        print(choose(wide[0], wide[0], rows, kernel="packed").why)
 """
 
 
@@ -198,9 +217,43 @@ def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
     environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
     ran = subprocess.run([sys.executable, "-c", CUDNN], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    plain, biased = "Softmax SoftmaxBackward", "ScaleBiasSoftmax ScaleBiasSoftmaxBackward"
-    assert ran.stdout.splitlines()[:4] == [plain, biased, plain, plain]
-    assert "head dim must be" in ran.stdout.splitlines()[4]
+    plain, biased, twice = "Softmax SoftmaxBackward", "ScaleBiasSoftmax ScaleBiasSoftmaxBackward", "Softmax " * 2
+    lines = ran.stdout.splitlines()
+    assert lines[:4] == [plain, biased, plain, plain]
+    assert "head dim must be" in lines[4] and lines[5] == "reference", "the process has no GPU"
+    assert lines[6:8] == [twice + "SoftmaxBackward", plain], "a policy that saves attention's results"
+    assert lines[8:12] == ["cudnn", plain, plain, plain], "Hopper"
+    assert "at least Hopper" in lines[12]
+
+
+def test_documents_are_packed_as_jax_describes() -> None:
+    """Two rows of three documents and two, each of one token; and -1 elsewhere."""
+    lengths, offsets = document_lengths(jnp.array([[1, 2, 3], [1, 2, 2]]))
+    np.testing.assert_array_equal(lengths[:, :4], [[1, 1, 1, -1], [1, 2, -1, -1]])
+    np.testing.assert_array_equal(offsets[:, :4], [[0, 1, 2, -1], [0, 1, -1, -1]])
+    assert lengths.shape == (2, DOCUMENTS) and offsets.shape == (2, DOCUMENTS + 1)
+    assert (lengths[:, 4:] == -1).all() and (offsets[:, 4:] == -1).all()
+
+
+def test_attention_of_packed_documents_is_that_of_segments() -> None:
+    """Each document by itself, at the positions that the kernel gets."""
+    query, key, value, _ = arrays(40, 8)
+    segments = documents(40)
+    wanted = reference_attention(query, key, value, Mask.within(segments, causal=True))
+    lengths, offsets = (np.asarray(x) for x in document_lengths(segments))
+    for row in range(B):
+        for length, offset in zip(lengths[row][lengths[row] > 0], offsets[row], strict=False):
+            here = slice(offset, offset + length)
+            parts = (x[row : row + 1, here] for x in (query, key, value))
+            alone = reference_attention(*parts, Mask(causal=True))[0]
+            np.testing.assert_allclose(alone, wanted[row, here], rtol=1e-5, atol=1e-6)
+
+
+def test_rows_that_cannot_be_packed() -> None:
+    many = jnp.arange(DOCUMENTS + 1)
+    rows = jnp.stack([many // 2, many, many % 2, jnp.zeros_like(many)])
+    np.testing.assert_array_equal(are_packed(rows, rows), [True, False, False, True])
+    assert not are_packed(rows, rows + 1).any()
 
 
 @pytest.mark.claim("Attention kernels", "a cuDNN that is missing is reported, and not replaced in silence")

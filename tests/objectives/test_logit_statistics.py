@@ -63,6 +63,34 @@ def test_losses_and_gradients_equal_automatic_differentiation(name: str) -> None
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=4e-6, rtol=4e-6), found, wanted)
 
 
+@pytest.mark.parametrize("chunk", [None, 5])
+def test_logits_in_bfloat16_are_the_losses_of_rounded_logits(chunk: int | None) -> None:
+    """The loss is the one of rounded logits, in float32; an evaluation doesn't round them."""
+    loss = CrossEntropy(label_smoothing=0.1, z_loss=1e-2, chunk=chunk, dtype="bfloat16")
+
+    def total(logits: Any, train: bool = True) -> jax.Array:
+        terms, _ = loss("plain", logits, TARGETS, WEIGHTS, train)
+        return sum(term.value for term in terms.values())  # type: ignore[return-value]
+
+    rounded = (FEATURES @ KERNEL).astype(jnp.bfloat16).astype(jnp.float32)
+    exact = FEATURES @ KERNEL
+    np.testing.assert_allclose(total(Logits(FEATURES, KERNEL)), differentiated(loss, None, None, rounded), rtol=1e-6)
+    plain = CrossEntropy()("plain", exact, TARGETS, WEIGHTS, False)[0]["plain"].value
+    np.testing.assert_allclose(total(Logits(FEATURES, KERNEL), False), plain, rtol=1e-6)
+    gradient = jax.grad(lambda x: total(Logits(x, KERNEL)))(FEATURES)
+    wanted = jax.grad(lambda x: differentiated(loss, None, None, x @ KERNEL))(FEATURES)
+    assert jnp.linalg.norm(gradient - wanted) < 4e-3 * jnp.linalg.norm(wanted)
+
+
+def test_a_step_keeps_logits_in_their_dtype() -> None:
+    def loss(features: jax.Array) -> jax.Array:
+        terms, _ = CrossEntropy(dtype="bfloat16")("plain", Logits(features, KERNEL), TARGETS, WEIGHTS, True)
+        return terms["plain"].value
+
+    kept = jax.eval_shape(lambda features: jax.tree.leaves(jax.vjp(loss, features)[1]), FEATURES)
+    assert {x.dtype for x in kept if x.size == B * L * V} == {jnp.dtype("bfloat16")}
+
+
 def test_ties_and_infinite_logits() -> None:
     """The first of several largest logits is the best, as of `jnp.argmax`."""
     logits = jnp.array([[1.0, 3.0, 3.0, 0.0], [-jnp.inf, -jnp.inf, 0.0, -jnp.inf], [-jnp.inf] * 4])

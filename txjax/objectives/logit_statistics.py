@@ -32,7 +32,7 @@ class LogitStatistics(NamedTuple):
 
 @jax.custom_vjp
 def logit_statistics(logits: Float[Array, "*batch V"], targets: Targets) -> LogitStatistics:
-    """The statistics of float32 logits for some targets of each position."""
+    """The statistics of logits, of any dtype, for some targets of each position; computed in float32."""
     return _forward(logits, targets)[0]
 
 
@@ -40,25 +40,25 @@ def _forward(logits: jax.Array, targets: Targets) -> tuple[LogitStatistics, Any]
     best = jnp.argmax(logits, -1)
     top = _at(logits, best)
     top = jnp.where(jnp.isfinite(top), top, 0)
-    log_z = jnp.log(jnp.exp(logits - top[..., None]).sum(-1)) + top
+    log_z = jnp.log(jnp.exp(logits.astype(jnp.float32) - top[..., None]).sum(-1)) + top
     log_z = checkpoint_name(log_z, LOG_Z)
     chosen = tuple(_at(logits, target) for target in targets)
     return LogitStatistics(log_z, chosen, best), (logits, targets, log_z)
 
 
 def _at(logits: jax.Array, ids: jax.Array) -> jax.Array:
-    """The logit of an id at each position."""
-    return jnp.take_along_axis(logits, ids[..., None], axis=-1)[..., 0]
+    """The logit of an id at each position, float32."""
+    return jnp.take_along_axis(logits, ids[..., None], axis=-1)[..., 0].astype(jnp.float32)
 
 
 def _backward(residuals: Any, gradients: LogitStatistics) -> tuple[jax.Array, None]:
     """softmax * dlog_z, and the gradients of the choices where the id is the target's."""
     logits, targets, log_z = residuals
     ids = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
-    total = jnp.exp(logits - log_z[..., None]) * gradients.log_z[..., None]
+    total = jnp.exp(logits.astype(jnp.float32) - log_z[..., None]) * gradients.log_z[..., None]
     for target, gradient in zip(targets, gradients.chosen, strict=True):
         total += jnp.where(ids == target[..., None], gradient[..., None], 0)
-    return total, None
+    return total.astype(logits.dtype), None
 
 
 logit_statistics.defvjp(_forward, _backward)

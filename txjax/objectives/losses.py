@@ -47,6 +47,9 @@ class CrossEntropy:
       z_loss: keeps log Z near 0 (Chowdhery et al. 2022, section 5: 1e-4).
       chunk: positions of each row whose logits are computed at a time, so that a large vocabulary's are never
         all in memory; the backward pass recomputes them. If None, all at once.
+      dtype: of the logits in training, which are kept for the backward pass. In "bfloat16" they take half the memory,
+        and each is rounded to 8 bits, an error of at most 0.4% of it; sums over them are float32 either way. An
+        evaluation has float32.
     """
 
     label_keys: ClassVar[str] = "label"  # where a batch has the classes of examples
@@ -54,6 +57,7 @@ class CrossEntropy:
     label_smoothing: float = config_field(0.0, at_least=0, below=1, traced=True, off=0)
     z_loss: float = config_field(0.0, at_least=0, traced=True, off=0)
     chunk: int | None = config_field(None, at_least=1)
+    dtype: str = config_field("float32", choices=("float32", "bfloat16"))
 
     def __call__(
         self,
@@ -71,7 +75,8 @@ class CrossEntropy:
             and accuracy are the means under these weights.
         """
         function = functools.partial(self._parts, name, train)
-        parts = Logits.of(logits).reduce(function, targets, *(mixed or ()), chunk=self.chunk)
+        dtype = self.dtype if train else "float32"
+        parts = Logits.of(logits).reduce(function, targets, *(mixed or ()), chunk=self.chunk, dtype=dtype)
         means = {part: Mean.of(values, weights) for part, values in parts.items()}
         return means, {"accuracy": means.pop("accuracy")}
 
@@ -90,7 +95,7 @@ class CrossEntropy:
         right = (statistics.best == target for target in (targets, other) if target is not None)
         parts = {name: log_z - chosen, "accuracy": mix(*(hit.astype(jnp.float32) for hit in right))}
         if train and is_on(self.label_smoothing):
-            parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))
+            parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1, dtype=jnp.float32))
         if train and is_on(self.z_loss):
             parts["z_loss"] = self.z_loss * jnp.square(log_z)
         return parts

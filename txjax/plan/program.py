@@ -13,6 +13,7 @@ import jax
 from txjax import backend, sharding
 from txjax.experiment import Experiment
 from txjax.nn.kernels.kernel_choice import choices
+from txjax.nn.kernels.kernel_support import cuda_capability
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
 from txjax.train.state.counting import costliest_batch
@@ -28,7 +29,11 @@ _UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 @contextmanager
 def laid_out(experiment: Experiment, target: Target) -> Iterator[Layout]:
     """The run's layout on the target; code inside the block is traced for that platform."""
-    with backend.target_platform(target.platform), sharding.use_mesh(experiment.mesh, target.devices) as built:
+    with (
+        backend.target_platform(target.platform),
+        cuda_capability(target.capability),
+        sharding.use_mesh(experiment.mesh, target.devices) as built,
+    ):
         yield build_layout(experiment, built)
 
 

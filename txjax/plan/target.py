@@ -34,6 +34,7 @@ class Target:
       platform: of these devices.
       chip: the specification of one of them.
       limits: what the compiler leaves out for these devices.
+      capability: CUDA's, of GPUs that need not be attached.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Target:
     platform: str
     chip: Chip
     limits: tuple[str, ...] = ()
+    capability: tuple[int, int] | None = None
 
     @property
     def slices(self) -> int:
@@ -149,7 +151,7 @@ def gpus(topology: str) -> Target:
     except Exception as error:  # the plugin's own types, which differ between versions
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError("--topology", "GPUs supported by JAX's CUDA plugin", topology, hint=message) from None
-    return Target(topology, description.devices, "gpu", GPUS[family].rates, _NOT_RUN)
+    return Target(topology, description.devices, "gpu", GPUS[family].rates, _NOT_RUN, GPUS[family].capability)
 
 
 def check_moments(experiment: Experiment, target: Target) -> None:

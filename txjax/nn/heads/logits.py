@@ -113,17 +113,20 @@ class Logits:
         bias = None if self.bias is None else self.bias[:count]
         return dataclasses.replace(self, kernel=self.kernel[:, :count], bias=bias)
 
-    def reduce(self, function: Callable[..., Any], *rows: jax.Array, chunk: int | None = None) -> Any:
+    def reduce(
+        self, function: Callable[..., Any], *rows: jax.Array, chunk: int | None = None, dtype: DTypeLike = jnp.float32
+    ) -> Any:
         """function(logits [*batch V], *rows [*batch]), which gives an array, or a tree of arrays, [*batch].
 
         Args:
           chunk: positions of each row that are computed at a time; the backward pass computes them again, so that
             neither pass has more logits in memory than [*batch without its last dimension, chunk, V]. If None, all.
             What `function` names `log_z` is kept.
+          dtype: of the logits that `function` gets.
         """
         length = self.features.shape[-2]
         if chunk is None or chunk >= length:
-            return function(self.dense(), *rows)
+            return function(self.dense().astype(dtype), *rows)
         turns = -(-length // chunk)
         axis = self.features.ndim - 2
 
@@ -137,7 +140,8 @@ class Logits:
         kernel = None if self.kernel is None else constrain(self.kernel, "width", "vocab")
 
         def turn(features: jax.Array, *rows: jax.Array) -> Any:
-            return function(dataclasses.replace(self, features=features, kernel=kernel).dense(), *rows)
+            part = dataclasses.replace(self, features=features, kernel=kernel)
+            return function(part.dense().astype(dtype), *rows)
 
         def join(x: jax.Array) -> jax.Array:
             x = jnp.moveaxis(x, 0, axis)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.kernels.cudnn import cudnn, not_cudnn
+from txjax.nn.kernels.cudnn_packed import cudnn_packed, not_packed
 from txjax.nn.kernels.kernel_choice import Choice, record_choice
 from txjax.nn.kernels.mask import NO_MASK, Mask
 from txjax.nn.kernels.reference_attention import reference_attention
@@ -23,10 +24,11 @@ from txjax.sharding import constrain
 KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
     "splash": (splash, not_splash),
     "cudnn": (cudnn, not_cudnn),
+    "packed": (cudnn_packed, not_packed),
     "tokamax": (tokamax, not_tokamax),
 }
 _BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
-NAMED = ("reference", "tokamax")  # kernels that a config may name: they run on every platform
+NAMED = ("reference", "packed", "tokamax")  # kernels that a config may name, on every platform
 
 
 def choose(

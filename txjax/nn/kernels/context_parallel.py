@@ -33,8 +33,8 @@ class AllGatherKV(ContextParallel):
     """All-gathers keys and values, one layer at a time. Any kernel, bias and mask.
 
     Attributes:
-      kernel: "reference" or "tokamax", for a comparison. If None, the backend's own. If it doesn't support a call, the
-        reference computes it (`docs/kernels.md`).
+      kernel: "packed" for rows of several documents on NVIDIA GPUs; "reference" or "tokamax", for a comparison. If
+        None, the backend's own. If it doesn't support a call, the reference computes it (`docs/kernels.md`).
     """
 
     kernel: str | None = config_field(None, choices=NAMED)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from txjax.nn.kernels.kernel_support import Call, refusal
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.shards import filled, per_device
-from txjax.nn.parameters.remat import checkpoint_name
+from txjax.nn.parameters.remat import CUDNN_ATTENDED, checkpoint_name
 from txjax.sharding import num_shards
 
 
@@ -48,7 +48,7 @@ def cudnn(
         out = per_device(functools.partial(call, lengths=lengths), query, key, value, mask)
     else:
         out = per_device(call, query, key, value, padded)
-    return checkpoint_name(out[:, : lengths[0]], "attended")
+    return checkpoint_name(out[:, : lengths[0]], CUDNN_ATTENDED)
 
 
 def _call(

@@ -2,11 +2,13 @@
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax._src.cudnn import fused_attention_stablehlo
 from jax.typing import DTypeLike
 
 from txjax.nn.kernels.mask import Mask
@@ -59,3 +61,26 @@ def refusal(kernel: Callable[..., Any], call: Call) -> str | None:
         log.warning("attention is computed without its fused kernel, about twice as slowly: %s", error)
         return str(error)
     return None
+
+
+@contextmanager
+def cuda_capability(capability: tuple[int, int] | None) -> Iterator[None]:
+    """Kernels are traced for GPUs of this capability, for which JAX would ask the GPU of this process.
+
+    If None, nothing changes.
+    """
+    if capability is None:
+        yield
+        return
+
+    def is_at_least(version: str) -> bool:
+        return capability >= tuple(int(part) for part in version.split("."))
+
+    usual = fused_attention_stablehlo.check_compute_capability
+    refusal.cache_clear()
+    fused_attention_stablehlo.check_compute_capability = is_at_least
+    try:
+        yield
+    finally:
+        fused_attention_stablehlo.check_compute_capability = usual
+        refusal.cache_clear()

@@ -15,7 +15,11 @@ _ATTENTION = ("query", "key", "value", "attended")  # inputs of attention, and t
 _LINEAR = ("query", "key", "value", "attention", "hidden", "mlp")  # products with parameters
 _STREAM = "stream"  # a block's input
 LOG_Z = "log_z"  # of logits whose other numbers are recomputed
-NAMES = (_STREAM, "attended", *_LINEAR)
+# What cuDNN's attention gives. Its backward pass needs sums that have no name, so policies save all that its primitive
+# gives, and this name is for the host alone.
+CUDNN_ATTENDED = "cudnn_attended"
+_CUDNN = "dot_product_attention_fwd"  # the beginning of the primitive's name
+NAMES = (_STREAM, "attended", CUDNN_ATTENDED, *_LINEAR)
 
 
 def checkpoint_name(x: jax.Array, name: str) -> jax.Array:
@@ -60,7 +64,14 @@ def needs_barriers(turns: int, layers: int = 1) -> bool:
 
 
 def _only(*names: str) -> Policy:
-    return jax.checkpoint_policies.save_only_these_names(*names)
+    policy = jax.checkpoint_policies.save_only_these_names(*names)
+    if "attended" not in names:
+        return policy
+
+    def with_cudnn(primitive: Any, *avals: Any, **params: Any) -> Any:
+        return primitive.name.startswith(_CUDNN) or policy(primitive, *avals, **params)
+
+    return with_cudnn
 
 
 def _on_host(*names: str) -> Policy:

@@ -29,8 +29,7 @@ class Stack(nn.Module):
         all. If None, every layer has its own.
       remat: what is saved for the backward pass, which recomputes the rest: a name of the table `nn.REMAT`, from
         "none" (everything is saved) to "offload_full" (each block's input, in host memory).
-      unroll: blocks in one turn of the loop. If None, 1 for blocks that are rematerialised, else the backend's default
-        (`backend.unroll`).
+      unroll: blocks in one turn of the loop. If None, the backend's default (`backend.unroll`).
       microbatches: parts of the batch that pass through the pipeline in turn, if the mesh has one. If None, as many
         as it has stages. More microbatches shrink the bubble (`pipeline.Schedule.idle`).
       rounds: how often each microbatch passes each stage of the pipeline. More rounds shrink the bubble too.
@@ -86,7 +85,7 @@ class Stack(nn.Module):
 
         policy = remat_policy(self.remat)
         # Initialisation takes no time but for compiling it.
-        default = backend.unroll(self.depth) if policy is None else 1
+        default = backend.unroll(self.depth, policy is not None)
         unroll = 1 if self.is_initializing() else self.unroll or default
         stacked = not isinstance(self.variables.get("params", {}).get("block"), tuple)  # else `unstacked`
         plain = stacked and len(kinds) == 1 and groups == self.depth
