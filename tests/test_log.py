@@ -26,7 +26,6 @@ from txjax.log import (
     Tracker,
     WandB,
     console,
-    metrics,
     read_metrics,
     setup_logging,
 )
@@ -203,7 +202,7 @@ def test_a_tracker_that_raises_is_switched_off(tmp_path: Path, caplog: pytest.Lo
 def test_a_tracker_that_hangs_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(Tracker, "patience", 0.2)
     monkeypatch.setattr(feed, "MAX_BEHIND", 5)
     begun = time.monotonic()
     good = Keeps()
@@ -225,7 +224,7 @@ def test_a_tracker_that_hangs_stops_nothing(
 
 
 def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 120.0)  # a busy machine imports the library slowly
+    monkeypatch.setattr(Tracker, "patience", 120.0)  # a busy machine imports the library slowly
     write(tmp_path, range(1, 4), trackers=(TensorBoard(),))
     time.sleep(1)  # event files are named by the second
     write(tmp_path, range(3, 5), start_step=2, trackers=(TensorBoard(),))
@@ -243,7 +242,7 @@ def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypat
 def test_tensorboard_takes_nan_and_infinity_in_silence(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 120.0)
+    monkeypatch.setattr(Tracker, "patience", 120.0)
     with Log(tmp_path, (TensorBoard(),), 10) as log:
         log.write(1, {"train/loss": math.nan, "train/grad_norm": math.inf})
     (path,) = (tmp_path / "tensorboard").iterdir()

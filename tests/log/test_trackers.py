@@ -42,7 +42,7 @@ CONFIG = (
         if MLFLOW
         else 'trackers=(TensorBoard(), WandB(mode="offline"), Trackio())',
     )
-    + "\nfrom txjax.log import MLflow, TensorBoard, Trackio, WandB, metrics\nmetrics.CLOSE_SECONDS = 200.0\n"
+    + "\nfrom txjax.log import MLflow, TensorBoard, Tracker, Trackio, WandB\nTracker.patience = 200.0\n"
 )
 
 

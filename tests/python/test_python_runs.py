@@ -14,7 +14,7 @@ import pytest
 
 import txjax
 from txjax.__main__ import main
-from txjax.types import UserError
+from txjax.types import RunError, UserError
 
 from helpers import runs
 
@@ -101,13 +101,74 @@ def reviews(count: int) -> pd.DataFrame:
 def test_a_table_is_trained_on_and_classified(tmp_path: Path) -> None:
     fields = {"data.source": reviews(100), "data.text": "review", "data.label": "stars", **SMALL}
     run = txjax.fit(txjax.load_config("txjax:text/classifier", fields), tmp_path / "reviews")
-    assert run.evaluate()["eval/test/accuracy"] > 0.9
+    table = Path(run.experiment.data.source)
+    table.rename(tmp_path / "elsewhere")  # the training data are not needed for what follows
     unseen = reviews(130)[200:].sample(frac=1, random_state=0)
     predictions = run.predict(unseen[["review"]])
     assert [prediction.label for prediction in predictions] == list(unseen["stars"])
     assert set(predictions[0].probabilities) == {"bad", "good"}
     assert sum(predictions[0].probabilities.values()) == pytest.approx(1)
     assert run.predict([{"review": "a dull film"}])[0].label == "bad" and run.predict([]) == []
+    (tmp_path / "elsewhere").rename(table)
+    assert run.evaluate()["eval/test/accuracy"] > 0.9
+
+
+def test_callbacks_get_rows_scores_and_saves(config: str, run: txjax.Run, tmp_path: Path, caplog: Any) -> None:
+    """They change nothing of the run, whatever they do with what they get; and a second call gets what is new."""
+    steps: list[int] = []
+    scores: dict[int, dict[str, float]] = {}
+    saves: dict[int, bool] = {}
+
+    def take(row: dict[str, Any]) -> None:
+        steps.append(row["step"])
+        row.clear()
+
+    def take_save(step: int, folder: Path) -> None:
+        saves[step] = (folder / "digests.json").exists()
+        raise ValueError("no room")
+
+    workdir = tmp_path / "called"
+    half = txjax.fit(config, workdir, until=15, on_step=take, on_eval=scores.__setitem__, on_save=take_save)
+    assert steps == [row["step"] for row in half.metrics] and 15 in saves and all(saves.values())
+    assert half.callback_errors == {"on_save": len(saves)} and caplog.text.count("on_save raised") == 1
+    before = len(steps)
+    whole = txjax.fit(config, workdir, on_step=take, on_eval=scores.__setitem__)
+    assert whole.callback_errors == {} and steps[before:] == [r["step"] for r in whole.metrics if r["step"] > 15]
+    rows_of = {row["step"]: row for row in whole.metrics}
+    assert scores and all(rows_of[step][name] == x for step, of in scores.items() for name, x in of.items())
+    assert rows(workdir) == rows(run.workdir)
+
+
+@pytest.mark.slow
+def test_a_sweep_and_its_law(config: str, tmp_path: Path, capsys: Any) -> None:
+    """The sweep of a config that has none, resumed by the same call; the law is the one of the command."""
+    points = txjax.sweep.grid({"model.width": [16, 32], "seed": [0, 1]})
+    few = {"num_steps": 6, "optimizer.schedule.warmup_steps": 2}
+    swept = txjax.fit_sweep(config, tmp_path / "sweep", points[:3], few)
+    first = {name: run.params for name, run in swept.items()}
+    again = txjax.fit_sweep(config, tmp_path / "sweep", points, few)
+    assert len(swept) == 3 and len(again) == 4 and all(run.finished for run in again.values())
+    assert [run.experiment.model.width for run in again.values()] == [16, 16, 32, 32]
+    for name, params in first.items():
+        jax.tree.map(np.testing.assert_array_equal, params, again[name].params)
+    with pytest.raises(UserError, match="points: expected dicts of numbers, texts"):
+        txjax.fit_sweep(config, tmp_path / "wrong", [{"optimizer": object()}])
+    assert not (tmp_path / "wrong").exists()
+    with pytest.raises(RunError, match="ended with code 2"):
+        txjax.fit_sweep(config, tmp_path / "wrong", [{"model.widht": 3}])
+
+
+def test_a_law_is_the_commands(tmp_path: Path, capsys: Any) -> None:
+    table = tmp_path / "runs.csv"
+    sizes = [(n, d) for n in (1e6, 1e7, 1e8) for d in (1e8, 1e9, 1e10)]
+    losses = [f"{n},{d},{1.7 + 400 / n**0.34 + 410 / d**0.28}" for n, d in sizes]
+    table.write_text("\n".join(["params,tokens,loss", *losses]))
+    law = txjax.fit_law(table, bootstrap=0)
+    assert main(["scaling", "fit", f"--data={table}", "--bootstrap=0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == dict(law.fitted.parameters)
+    assert law.predict({"params": 1e9, "tokens": 2e10})["loss"] == pytest.approx(
+        1.7 + 400 / 1e9**0.34 + 410 / 2e10**0.28, rel=1e-3
+    )
 
 
 NOTEBOOK = """

@@ -15,11 +15,11 @@ from txjax.io.text_files import lines_of
 from txjax.log.console import Progress
 from txjax.log.recovery import Extent, cut_back, spare_log
 from txjax.log.trackers.feed import Feed
+from txjax.log.trackers.listeners import listeners
 from txjax.log.trackers.tracker import Row, Tracker, Value
 from txjax.types import UserError
 
 METRICS = "metrics.jsonl"
-CLOSE_SECONDS = 5.0  # the limit for closing all trackers together
 
 
 class Log:
@@ -60,7 +60,7 @@ class Log:
         self._extent = Extent(kept.text)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         earlier = functools.partial(rows_of, kept.text.decode())
-        self.feeds = [Feed(tracker, path.parent, start_step, earlier) for tracker in trackers]
+        self.feeds = [Feed(tracker, path.parent, start_step, earlier) for tracker in (*trackers, *listeners.get())]
         self.progress = Progress(num_steps, start_step=start_step) if shown else None
 
     def __enter__(self) -> "Log":
@@ -111,7 +111,7 @@ class Log:
             raise
 
     def close(self) -> None:
-        """Syncs the file and waits up to CLOSE_SECONDS for the trackers to finish."""
+        """Syncs the file, and waits for the trackers to finish."""
         if self.file is None:
             return
         try:
@@ -124,11 +124,12 @@ class Log:
     def _close_others(self) -> None:
         if self.progress:
             self.progress.close()
-        deadline = time.monotonic() + CLOSE_SECONDS
+        began = time.monotonic()
         for feed in self.feeds:
             feed.put(None)
         for feed in self.feeds:
-            feed.join(deadline)
+            patience = feed.tracker.patience
+            feed.join(None if patience is None else began + patience)
 
 
 def read_metrics(workdir: Path | str) -> list[Row]:

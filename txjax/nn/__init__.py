@@ -85,7 +85,7 @@ from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.parameters.init import GPT2, Init, KernelInit, Normal, Xavier, set_model_fields
 from txjax.nn.parameters.parameter_order import begin_call, record_parameters
 from txjax.nn.parameters.quantized_kernels import QuantizedKernels, dequantized, parameter_sizes, stored_parts
-from txjax.nn.parameters.remat import REMAT, Remat, checkpoint_name
+from txjax.nn.parameters.remat import REMAT, checkpoint_name
 from txjax.nn.positions.positions import (
     Alibi,
     Grid,
@@ -151,7 +151,6 @@ __all__ = [
     "Projected",
     "Quantize",
     "RMSNorm",
-    "Remat",
     "Rotary",
     "Sinusoidal",
     "Stack",

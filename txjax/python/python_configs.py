@@ -24,7 +24,12 @@ def load_config(source: str, fields: Mapping[str, Any] | None = None) -> Experim
     """
     from txjax import config
 
-    return config.load(source, [f"--config.{name}={_typed(value)}" for name, value in (fields or {}).items()])
+    return config.load(source, typed_fields(fields or {}))
+
+
+def typed_fields(fields: Mapping[str, Any]) -> list[str]:
+    """The flags of a command that sets these fields."""
+    return [f"--config.{name}={_typed(value)}" for name, value in fields.items()]
 
 
 def _typed(value: Any) -> str:

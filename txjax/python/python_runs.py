@@ -6,7 +6,7 @@ import _thread
 import argparse
 import dataclasses
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,14 @@ FIELD = "workdir"
 
 
 def fit(
-    experiment: Experiment | str, workdir: str | Path, *, until: int | None = None, allow_config_change: bool = False
+    experiment: Experiment | str,
+    workdir: str | Path,
+    *,
+    until: int | None = None,
+    allow_config_change: bool = False,
+    on_step: Callable[[dict[str, Any]], Any] | None = None,
+    on_eval: Callable[[int, dict[str, float]], Any] | None = None,
+    on_save: Callable[[int, Path], Any] | None = None,
 ) -> Run:
     """Trains an experiment in a workdir, as `txjax train` does: the same call again resumes where it stopped.
 
@@ -33,17 +40,26 @@ def fit(
       workdir: the run's folder, or `s3://BUCKET/FOLDER` or `gs://BUCKET/FOLDER`: when this returns, all is there.
       until: the step to stop at and save, short of `num_steps`.
       allow_config_change: resume with a config that differs from the workdir's.
+      on_step: gets a copy of each row that is logged, as `Run.metrics` has it.
+      on_eval: gets the step and its scores, by the names of `metrics`.
+      on_save: gets the step and the folder of a checkpoint, with the next row after it is complete.
+
+    The three functions run on a thread that the training never waits for; this returns when the last call did. What
+    they raise ends nothing: it is logged, and counted in `Run.callback_errors`. Of several processes, the first calls.
 
     Raises:
       UserError: whatever can be known to be wrong before the first step; another process trains in the workdir.
       RunError: the run failed.
     """
+    from txjax.log.trackers.listeners import listeners
+    from txjax.python.callbacks import Callbacks
     from txjax.python.python_configs import load_config
     from txjax.train.bucket import open_workdir
     from txjax.train.run.preemption import inside_other_program
     from txjax.train.trainer import train
 
     loaded = load_config(experiment) if isinstance(experiment, str) else experiment
+    callbacks = Callbacks(on_step, on_eval, on_save)
     failures: list[str] = []
 
     def interrupt(code: int, message: str) -> None:
@@ -52,13 +68,13 @@ def fit(
             _thread.interrupt_main()
 
     try:
-        with inside_other_program(), open_workdir(FIELD, workdir, interrupt) as folder:
+        with inside_other_program(), open_workdir(FIELD, workdir, interrupt) as folder, listeners.within((callbacks,)):
             train(loaded, folder, allow_config_change, until)
     except KeyboardInterrupt:
         if failures:
             raise RunError(failures[0]) from None
         raise
-    return Run(folder, _home=workdir)
+    return Run(folder, callback_errors=dict(callbacks.errors), _home=workdir)
 
 
 def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[str] = ()) -> Run:
@@ -74,7 +90,7 @@ def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[s
     """
     from txjax.train.bucket import cached_copy
 
-    run = Run(cached_copy(FIELD, workdir), str(step), tuple(trust), workdir)
+    run = Run(cached_copy(FIELD, workdir), str(step), tuple(trust), _home=workdir)
     run.experiment  # noqa: B018  reads config.json
     return run
 
@@ -87,11 +103,13 @@ class Run:
       workdir: its folder; of a run in a bucket, a folder of the cache with the same files.
       step: whose weights it has: a number, "last" or "best".
       trust: modules that its config names, which are imported.
+      callback_errors: how often a callback of `fit` raised, by its name.
     """
 
     workdir: Path
     step: str = "last"
     trust: tuple[str, ...] = ()
+    callback_errors: Mapping[str, int] = dataclasses.field(default_factory=dict, compare=False)
     _home: str | Path | None = dataclasses.field(default=None, repr=False, compare=False)  # where it resumes
 
     @property
@@ -159,9 +177,12 @@ class Run:
           rows: a pandas table or dicts with the columns of the training data; the label's is not needed.
         """
         from txjax.python.row_classes import predict
+        from txjax.tree import read_json
 
+        manifest = self.workdir / "manifest.json"
+        classes = read_json(manifest).get("classes") if manifest.exists() else None
         with self._opened() as opened:
-            return predict(opened, rows)
+            return predict(opened, rows, classes)
 
     def report(self) -> Path:
         """Writes the page with the run's curves and scores. Returns its path: `txjax report`."""

@@ -56,11 +56,12 @@ class UnlabelledRows(PythonRows):
         return {self.column: Column(self.column, "class", self.classes)}
 
 
-def predict(run: OpenRun, rows: Any) -> list[Prediction]:
+def predict(run: OpenRun, rows: Any, classes: Sequence[str] | None = None) -> list[Prediction]:
     """The class of each row.
 
     Args:
       rows: a pandas table, or dicts.
+      classes: their names. If None, those of the training data.
 
     Raises:
       UserError: the run classifies neither texts nor images; a row lacks a column.
@@ -72,7 +73,7 @@ def predict(run: OpenRun, rows: Any) -> list[Prediction]:
     content = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
     if not content:
         return []
-    names = data.class_names()
+    names = data.class_names() if classes is None else tuple(classes)
     source = UnlabelledRows(held_out=0.0, content=content, column=data.label, classes=names)
     opened = dataclasses.replace(data, source=source, split="train", subset=None).open()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txjax import backend, distributed, tree
+from txjax.data.class_names import known_names
 from txjax.data.file_changes import file_digests
 from txjax.data.loading.default_eval_data import differences
 from txjax.log import setup_logging
@@ -48,10 +49,12 @@ def write_notes(runs: Sequence[Run], costs: Mapping[str, int], start: int) -> No
 def _write_notes(run: Run, costs: Mapping[str, int]) -> None:
     first = run.phases[0].experiment
     tokens = round(tokens_of_phase(first))
-    counts = {**costs, "tokens_per_epoch": tokens * len(run.source) // first.batch_size}
+    facts: dict[str, Any] = {**costs, "tokens_per_epoch": tokens * len(run.source) // first.batch_size}
+    if names := known_names(first.data.class_names()):
+        facts["classes"] = list(names)
     write_config(run.workdir, run.experiment)
     files = file_digests(run.experiment)
-    write_manifest(run.workdir, run.fingerprints, counts, backend.compiler_options(), run.origins, files)
+    write_manifest(run.workdir, run.fingerprints, facts, backend.compiler_options(), run.origins, files)
 
 
 def _warn_of_jump(run: Run, start: int) -> None:

@@ -47,9 +47,9 @@ class Feed:
         except queue.Full:
             self._switch_off(f"it is {MAX_BEHIND} rows behind")
 
-    def join(self, deadline: float) -> None:
+    def join(self, deadline: float | None) -> None:
         """Waits until the tracker is closed, or until a time of `time.monotonic`."""
-        self.thread.join(max(deadline - time.monotonic(), 0.0))
+        self.thread.join(None if deadline is None else max(deadline - time.monotonic(), 0.0))
         if self.thread.is_alive() and self.on:
             self._switch_off("it did not finish in time")
 

@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from txjax.io.files import replace_text
 
@@ -43,7 +43,13 @@ class Sink:
 
 @dataclasses.dataclass
 class Tracker:
-    """Base class of trackers: a config that opens a sink when a run starts."""
+    """Base class of trackers: a config that opens a sink when a run starts.
+
+    Attributes:
+      patience: seconds that the end of a run waits for the last rows to be taken. If None, until they are.
+    """
+
+    patience: ClassVar[float | None] = 5.0
 
     def check(self) -> None:
         """Raises UserError if the tracker's package is missing."""

@@ -160,12 +160,12 @@ def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
 def write_manifest(
     workdir: Path,
     data: Mapping[str, str],
-    counts: Mapping[str, int],
+    facts: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
     origins: Sequence[Mapping[str, Any]] | None = None,
     files: Mapping[str, str] | None = None,
 ) -> None:
-    """Notes what runs here: code, versions, devices, environment, data, and `counts` of what it computes.
+    """Notes what runs here: code, versions, devices, environment, data, and `facts` of what it computes.
 
     A run that resumes from a checkpoint keeps its first date, its data and its origins.
 
@@ -196,7 +196,7 @@ def write_manifest(
         "data": before.get("data", {}) | data,
         "files": before.get("files", {}) if files is None else dict(files),
         "init_from": before.get("init_from", []) if origins is None else list(origins),
-        **counts,
+        **facts,
     }
     with dispensable(path):
         replace_text(path, json.dumps(manifest, indent=2) + "\n")

@@ -1,0 +1,7 @@
+"""Trackers of the program that started a run, beside those of its config: they are in no config.json."""
+
+from txjax.log.trackers.tracker import Tracker
+from txjax.scoped import Scoped
+
+# Inside a block, each log that opens sends its rows to these, too.
+listeners = Scoped[tuple[Tracker, ...]]("listeners", ())
