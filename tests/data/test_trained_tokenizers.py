@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import BPE, Trained, Unigram, WordPiece
+from txjax.data import BPE, TokenizerFolder, Trained, Unigram, WordPiece
 from txjax.data.loading import disk_cache
 from txjax.data.tfds.records import Records
 from txjax.data.tokenizers import trained_tokenizers as trained
+from txjax.data.tokenizers.written_tokenizer import write_tokenizer
 from txjax.types import UserError
 
 pytestmark = pytest.mark.claim("Data", "trained tokenizers are the same bytes in two processes")
@@ -122,7 +123,7 @@ def test_unigram_cuts_are_the_likeliest(texts):
 AGAIN = """
 import sys
 from pathlib import Path
-from txjax.data import BPE, Trained, Unigram, WordPiece
+from txjax.data import BPE, TokenizerFolder, Trained, Unigram, WordPiece
 from txjax.data.loading import disk_cache
 disk_cache.cache_dir = lambda: Path(sys.argv[1])
 for algorithm in (BPE(), WordPiece(), Unigram()):
@@ -185,3 +186,22 @@ def test_user_errors():
         Trained(name="txjax_python_text").special("[MSK]")
     with pytest.raises(UserError, match="data.tokenizer.size: expected at least .*, for the characters of the text"):
         Trained(algorithm=WordPiece(), size=20, name="txjax_python_text", split=SPLIT).encode("a")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_transformers_reads_the_written_files(kind, tmp_path):
+    """The ids and the texts are the same, with [CLS] and [SEP] around; and the parts of the special tokens."""
+    transformers = pytest.importorskip("transformers")
+    ours = tokenizer(kind)
+    write_tokenizer(ours, tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    again = TokenizerFolder(str(tmp_path))
+    roles = ours.roles()
+    assert (theirs.pad_token_id, theirs.unk_token_id, theirs.mask_token_id) == (roles.pad, roles.unk, roles.mask)
+    assert again.roles() == roles and again.frame(2) == ours.frame(2)
+    for text in ("def étude(self):\n    return  x", "Hello , World !", "漢字"):
+        ids = ours.encode(text).tolist()
+        assert theirs(text)["input_ids"] == [roles.cls, *ids, roles.sep]
+        assert theirs(text, text)["input_ids"] == [roles.cls, *ids, roles.sep, *ids, roles.sep]
+        assert again.encode(text).tolist() == ids and theirs.decode(ids) == ours.decode(ids)

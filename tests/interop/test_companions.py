@@ -17,6 +17,7 @@ from txjax.data import (
     Channels,
     Completions,
     Images,
+    JSONLines,
     LabelledAudio,
     LabelledText,
     NextTokenWindows,
@@ -24,6 +25,7 @@ from txjax.data import (
     Resize,
     Stretch,
     TokenizerFolder,
+    Trained,
 )
 from txjax.experiment import Experiment
 from txjax.interop import huggingface
@@ -79,6 +81,21 @@ def exported(experiment: Experiment, tmp_path, kept: dict | None = None, weights
 
 def decoder(data) -> Experiment:
     return Experiment(gpt(vocab=260, width=8, depth=1, heads=2, max_length=16), NextToken(), data)
+
+
+def test_a_trained_tokenizer_is_exported(tmp_path):
+    """As files that TokenizerFolder reads: the same ids, the same end of texts."""
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text("".join(json.dumps({"note": f"the {i} of us"}) + "\n" for i in range(50)))
+    source = JSONLines(str(notes))
+    tokenizer = Trained(size=260, source=source, features=("note",), specials=("<|endoftext|>",))
+    data = NextTokenWindows(source=source, split="train", feature="note", length=16, tokenizer=tokenizer)
+    files = exported(decoder(data), tmp_path)
+    assert files["tokenizer_config.json"]["eos_token"] == "<|endoftext|>"
+    again = TokenizerFolder(str(tmp_path / "x"))
+    assert again.encode("the 7 of us").tolist() == tokenizer.encode("the 7 of us").tolist() and again.roles().eos == (
+        0,
+    )
 
 
 def test_names_of_classes_are_the_datas(data_dir, tmp_path):

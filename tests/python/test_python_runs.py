@@ -1,5 +1,6 @@
 """Runs from Python are the commands' runs: equal bits, the stop of a notebook, scores, texts and predictions."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 import txjax
 from txjax.__main__ import main
+from txjax.objectives import NextToken
 from txjax.types import RunError, UserError
 
 from helpers import runs
@@ -137,6 +139,20 @@ def test_callbacks_get_rows_scores_and_saves(config: str, run: txjax.Run, tmp_pa
     rows_of = {row["step"]: row for row in whole.metrics}
     assert scores and all(rows_of[step][name] == x for step, of in scores.items() for name, x in of.items())
     assert rows(workdir) == rows(run.workdir)
+
+
+@dataclasses.dataclass
+class Doubled(NextToken):
+    """A component that no module of txjax has."""
+
+
+def test_a_run_with_a_class_of_the_callers_own(config: str, tmp_path: Path) -> None:
+    experiment = dataclasses.replace(txjax.load_config(config), objective=Doubled())
+    half = txjax.fit(experiment, tmp_path / "own", until=5)
+    assert not half.finished and isinstance(half.resume(until=7).experiment.objective, Doubled)
+    with pytest.raises(UserError, match="if you trust that module"):
+        txjax.open(tmp_path / "own")
+    assert txjax.open(tmp_path / "own", trust=[__name__]).metrics[-1]["step"] == 7
 
 
 @pytest.mark.slow

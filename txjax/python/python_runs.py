@@ -74,7 +74,15 @@ def fit(
         if failures:
             raise RunError(failures[0]) from None
         raise
-    return Run(folder, callback_errors=dict(callbacks.errors), _home=workdir)
+    return Run(folder, trust=_modules_outside(loaded), callback_errors=dict(callbacks.errors), _home=workdir)
+
+
+def _modules_outside(experiment: Experiment) -> tuple[str, ...]:
+    """The modules outside txjax of an experiment's components, which the caller has imported and so trusts."""
+    from txjax import tree
+
+    modules = {type(node).__module__ for _, node in tree.walk(experiment, "config") if dataclasses.is_dataclass(node)}
+    return tuple(sorted(name for name in modules if name.partition(".")[0] != "txjax"))
 
 
 def open_run(workdir: str | Path, *, step: int | str = "last", trust: Sequence[str] = ()) -> Run:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from txjax import tree
-from txjax.data import Completions, Conversations, Dataset, Images, Pairs, Tokenizer, TokenizerFolder
+from txjax.data import Completions, Conversations, Dataset, Images, Pairs, Tokenizer, TokenizerFolder, Trained
 from txjax.data.loading.limits import size_of
 from txjax.data.text.text_windows import Text
 from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
+from txjax.data.tokenizers.written_tokenizer import write_tokenizer
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.audio_reading import PART, PROCESSOR, extractor_entries, front_end_of, read_front_end
 from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR, padding_entries
@@ -72,7 +73,13 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
     data = getattr(experiment, "data", None)
     tokenizer = tokenizer_of(experiment)
     files = {path: kept / path for path in files_beside_weights(kept)}
-    if isinstance(tokenizer, TokenizerFolder) and not _is_kept(tokenizer, kept):
+    if isinstance(tokenizer, Trained):
+        try:
+            write_tokenizer(tokenizer, to)
+            files = {path: file for path, file in files.items() if path.name not in OF_A_TOKENIZER}
+        except UserError as error:
+            log.warning("the export has no tokenizer: %s", error)
+    elif isinstance(tokenizer, TokenizerFolder) and not _is_kept(tokenizer, kept):
         files = {path: file for path, file in files.items() if path.name not in OF_A_TOKENIZER}
         beside = [tokenizer.file(), *(tokenizer.file().with_name(name) for name in OF_A_TOKENIZER)]
         files |= {Path(file.name): file for file in beside if file.is_file()}
