@@ -6,7 +6,7 @@ import importlib.util
 import pkgutil
 from pathlib import Path
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 
 def names(package: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from txjax.aliases import ALIASES
 from txjax.checks import Checks
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 
 def is_url(text: str) -> bool:
@@ -101,16 +101,20 @@ class Parser(argparse.ArgumentParser):
 
     def _help(self, flag_words: list[str], overrides: list[str]) -> NoReturn:
         """Prints the help and, if a config is given, its fields with the overrides applied. Exits."""
-        from txjax.cli.fields import fields
-        from txjax.config import load
-
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--config")
         source = parser.parse_known_args(flag_words)[0].config
-        listed = fields(load(source, overrides)) if source else ()
+        if source is None:
+            self.print_help()
+            self.exit()
+        from txjax.cli.fields import fields
+        from txjax.config import load
+
+        listed = fields(load(source, overrides))
         self.print_help()
-        for i, line in enumerate(listed):
-            print(line if i else f"\nfields of {source}:\n{line}")
+        print(f"\nfields of {source}:")
+        for line in listed:
+            print(line)
         self.exit()
 
     def error(self, message: str) -> NoReturn:

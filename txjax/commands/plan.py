@@ -91,8 +91,8 @@ def run(argv: list[str]) -> int:
 
 
 def _target(flags: argparse.Namespace) -> Any:
+    from txjax.errors import UserError
     from txjax.plan.target import fake, target_of
-    from txjax.types import UserError
 
     if flags.topology and flags.devices:
         raise UserError("--devices", "nothing beside --topology, which says how many there are", flags.devices)
@@ -104,8 +104,8 @@ def _target(flags: argparse.Namespace) -> Any:
 
 
 def _refuse(plan: Any, remedy: Any) -> None:
+    from txjax.errors import UserError
     from txjax.plan.target import MEMORY_SHARE
-    from txjax.types import UserError
 
     room = plan.target.room
     hints = ["of what should fit near it, nothing did when it was compiled: take more devices, or try --search"]
