@@ -10,6 +10,14 @@ from typing import Any, NoReturn
 from txjax.aliases import ALIASES
 from txjax.checks import Checks
 from txjax.errors import UserError, near_misses
+from txjax.scoped import Scoped
+
+_collection: Scoped[list["Parser"] | None] = Scoped("parsers_asked_for_help", None)
+
+
+def collect_parsers() -> contextlib.AbstractContextManager[list["Parser"] | None]:
+    """Inside, a parser that is asked for help is added to the list and prints nothing."""
+    return _collection.within([])
 
 
 def is_url(text: str) -> bool:
@@ -116,6 +124,14 @@ class Parser(argparse.ArgumentParser):
         for line in listed:
             print(line)
         self.exit()
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help, or adds this parser to the list of `collect_parsers`."""
+        collection = _collection.get()
+        if collection is None:
+            super().print_help(file)
+        else:
+            collection.append(self)
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError; argparse calls this for every user error."""
