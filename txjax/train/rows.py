@@ -11,6 +11,7 @@ from txjax.data import fingerprint
 from txjax.log import Log, Row
 from txjax.train.check_scores import check_scores
 from txjax.train.dropped_updates import Dropped, nothing_applied
+from txjax.train.layer_norms import norms_by_layer, norms_due
 from txjax.train.prepared_run import Run
 from txjax.train.run_eval import Evaluations
 from txjax.types import PyTree, RunError
@@ -84,6 +85,8 @@ class RowRecorder:
             row["examples"] = examples_before(self.phases, step)
         row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
         self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
+        if norms_due(self.experiment, step):
+            self.row |= norms_by_layer(metrics["norms"])
 
     def drop(self, dropped: Dropped) -> None:
         """Warns of the update of the newest row, which was dropped; the run fails if it may not continue."""
