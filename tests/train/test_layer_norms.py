@@ -41,7 +41,7 @@ def places(path: str) -> list[str]:
     """The places of a parameter's layers; of one that is in no layer, its module."""
     if path.startswith("layers/"):
         kind = int(path.split("/")[2].removeprefix("kind_"))
-        return [f"layers/{2 * turn + kind}" for turn in range(2)]
+        return [f"layer_{2 * turn + kind}" for turn in range(2)]
     return [path.rpartition("/")[0]]
 
 
@@ -67,12 +67,16 @@ def test_norms_are_those_of_numpy() -> None:
         after, metrics = jax.device_get((state.params, metrics))
     row = norms_by_layer(metrics["norms"])
     update = jax.tree.map(np.subtract, after, before)
-    for name, tree, factor in (("parameters", after, 1), ("update", update, 1), ("gradient", update, 1 / RATE)):
-        expected = {f"norms/{name}/{place}": factor * norm for place, norm in reference(tree).items()}
-        assert set(expected) == {key for key in row if key.startswith(f"norms/{name}/")}
+    for name, tree, factor in (
+        ("parameter_norm", after, 1),
+        ("update_norm", update, 1),
+        ("gradient_norm", update, 1 / RATE),
+    ):
+        expected = {f"{name}/{place}": factor * norm for place, norm in reference(tree).items()}
+        assert set(expected) == {key for key in row if key.startswith(f"{name}/")}
         for key, norm in expected.items():
-            np.testing.assert_allclose(row[key], norm, rtol=1e-6 if name == "parameters" else 1e-3, err_msg=key)
-    gradient = [value for key, value in row.items() if key.startswith("norms/gradient/")]
+            np.testing.assert_allclose(row[key], norm, rtol=1e-6 if name == "parameter_norm" else 1e-3, err_msg=key)
+    gradient = [value for key, value in row.items() if key.startswith("gradient_norm/")]
     np.testing.assert_allclose(np.linalg.norm(gradient), metrics["grad_norm"], rtol=1e-5)
 
 
@@ -84,14 +88,14 @@ def test_rows_have_them_where_they_are_asked_for(tmp_path: Any) -> None:
     rows = {row["step"]: row for row in runs.rows(tmp_path / "with")}
     assert list(rows) == [2, 3, 4, 5]
     for step, row in rows.items():
-        norms = {key for key in row if key.startswith("norms/")}
+        norms = {key for key in row if "_norm/" in key}
         assert bool(norms) == (step % 2 == 0)
         np.testing.assert_allclose(row["train/grad_norm"], without[step]["train/grad_norm"], rtol=1e-5)
-    assert rows[4]["norms/update/layers/3"] > 0
+    assert rows[4]["train/update_norm/layer_3"] > 0
     seeds = [experiment(log_every_steps=3, seed=seed) for seed in (0, 1)]
     assert train_together(seeds, [tmp_path / "first", tmp_path / "second"]).code == 0
     (member,) = [row for row in runs.rows(tmp_path / "first") if row["step"] == 4]
-    for key in (key for key in rows[4] if key.startswith("norms/")):
+    for key in (key for key in rows[4] if "_norm/" in key):
         np.testing.assert_allclose(member[key], rows[4][key], rtol=1e-4, err_msg=key)
 
 
@@ -104,8 +108,8 @@ def test_an_update_that_is_dropped_has_no_norm() -> None:
         batch["weights"] = np.full(batch["tokens"].shape, np.inf, np.float32)
         _, metrics = jit_step(exp, layout)(layout.create(0), shard_batch(batch, layout.batch))
     row = norms_by_layer(jax.device_get(metrics["norms"]))
-    assert {row[key] for key in row if key.startswith("norms/update/")} == {0.0}
-    assert np.isnan(row["norms/gradient/embed"]) and np.isfinite(row["norms/parameters/embed"])
+    assert {row[key] for key in row if key.startswith("update_norm/")} == {0.0}
+    assert np.isnan(row["gradient_norm/embed"]) and np.isfinite(row["parameter_norm/embed"])
 
 
 @pytest.mark.mesh

@@ -46,7 +46,7 @@ def norm_metrics(
 
 
 def layer_norms(trees: Mapping[str, PyTree], axes: PyTree) -> Norms:
-    """The Euclidean norms of each layer's arrays, by the name of the tree and the place in it: `gradient/layers`.
+    """The Euclidean norms of each layer's arrays, by the name of the tree and the place in it: `gradient_norm/layers`.
 
     Args:
       trees: by name, each with arrays under the paths of parameters.
@@ -79,9 +79,9 @@ def _tree_norms(tree: PyTree, axes: Mapping[str, Axes]) -> Norms:
 
 
 def norms_by_layer(norms: Mapping[str, Float[np.ndarray, "N"]]) -> dict[str, float]:
-    """The numbers of a row: `norms/gradient/layers/3`, `norms/gradient/embed`."""
+    """The numbers of a row: `gradient_norm/layer_3`, `gradient_norm/decoder/layer_0`, `gradient_norm/embed`."""
     row: dict[str, float] = {}
     for name, values in norms.items():
-        stacked = name.endswith(f"/{STACKED}")
-        row |= {f"norms/{name}/{i}" if stacked else f"norms/{name}": float(value) for i, value in enumerate(values)}
+        stack = name.removesuffix(STACKED)
+        row |= {name if stack == name else f"{stack}layer_{i}": float(value) for i, value in enumerate(values)}
     return row

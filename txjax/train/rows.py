@@ -84,9 +84,9 @@ class RowRecorder:
         if len(self.phases) > 1:  # elsewhere they follow from the step
             row["examples"] = examples_before(self.phases, step)
         row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
-        self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
         if norms_due(self.experiment, step):
-            self.row |= norms_by_layer(metrics["norms"])
+            row |= norms_by_layer(metrics["norms"])
+        self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
 
     def drop(self, dropped: Dropped) -> None:
         """Warns of the update of the newest row, which was dropped; the run fails if it may not continue."""

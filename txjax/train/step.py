@@ -107,7 +107,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         if alternates:  # the steps between two rows are of different tasks: their loss is its mean over steps
             sums["loss"] = Mean(loss_value, jnp.ones(()))
         applied = jax.tree.map(lambda update: jnp.where(good, update, 0), updates)
-        trees = {"parameters": params, "gradient": grads, "update": applied}
+        trees = {"parameter_norm": params, "gradient_norm": grads, "update_norm": applied}
         metrics |= {"skipped": skipped, "sums": sums} | norm_metrics(experiment, state.step + 1, trees, layout.axes)
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
         return new, metrics
