@@ -37,7 +37,7 @@ def experiment(**fields: Any) -> Experiment:
     return tiny_experiments.decoder(**shared | fields)
 
 
-def places(path: str) -> list[str]:
+def layers_of(path: str) -> list[str]:
     """The places of a parameter's layers; of one that is in no layer, its module."""
     if path.startswith("layers/"):
         kind = int(path.split("/")[2].removeprefix("kind_"))
@@ -50,7 +50,7 @@ def reference(tree: Any) -> dict[str, float]:
     squares: dict[str, float] = {}
     for path, array in flat_paths(tree).items():
         parts = array if path.startswith("layers/") else array[None]
-        for place, part in zip(places(path), parts, strict=True):
+        for place, part in zip(layers_of(path), parts, strict=True):
             squares[place] = squares.get(place, 0.0) + float(np.square(part.astype(np.float64)).sum())
     return {place: square**0.5 for place, square in squares.items()}
 
