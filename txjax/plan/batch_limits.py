@@ -18,18 +18,22 @@ def batch_limits(load: Load, target: Target) -> list[Choice]:
     whole = load(()).batch_size
     powers = [whole * 2.0**i for i in range(1 - whole.bit_length(), OCTAVES + 1)]
     sizes = sorted({size for power in powers for size in (power, 1.5 * power)})
-    batches = [_flags("batch_size", round(size)) for size in sizes if size.is_integer()]
-    parts = [_flags("microbatches", n) for n in range(whole, 0, -1) if whole % n == 0]
+    batches = [round(size) for size in sizes if size.is_integer()]
+    parts = [n for n in range(whole, 0, -1) if whole % n == 0]
     limits = {
-        "largest batch": [flags for flags in batches if is_possible(load, flags, target)],
-        "fewest microbatches": [flags for flags in parts if is_possible(load, flags, target)],
+        "largest batch": _possible_steps("batch_size", batches, load, target),
+        "fewest microbatches": _possible_steps("microbatches", parts, load, target),
     }
     choices = [_last_that_fits(aim, steps, load, target) for aim, steps in limits.items()]
     return [choice for choice in choices if choice is not None]
 
 
-def _flags(field: str, value: int) -> Flags:
-    return (f"--config.{field}={value}",)
+def _possible_steps(field: str, values: Sequence[int], load: Load, target: Target) -> list[Flags]:
+    """The flags of values that divide, and are the planned phase's: `Experiment.changes` may set others there."""
+    choices = [(value, (f"--config.{field}={value}",)) for value in values]
+    return [
+        flags for value, flags in choices if is_possible(load, flags, target) and getattr(load(flags), field) == value
+    ]
 
 
 def _last_that_fits(aim: str, steps: Sequence[Flags], load: Load, target: Target) -> Choice | None:

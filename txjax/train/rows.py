@@ -67,7 +67,7 @@ class RowRecorder:
     def read_row(
         self,
         step: int,
-        metrics: Mapping[str, np.ndarray],
+        metrics: Mapping[str, Any],
         means: Mapping[str, float],
         ids: np.ndarray,
         speed: dict[str, float],
