@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# What commands need before JAX is in a file of its own, and found here, too.
 from txjax.errors import RunError as RunError
 from txjax.errors import UserError as UserError
 from txjax.errors import is_word_of as is_word_of

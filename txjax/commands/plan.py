@@ -69,11 +69,8 @@ def run(argv: list[str]) -> int:
         choices, looked = layouts.search(load, target, flags.compile)
         choices += batch_limits(load, target)
         if flags.json:
-            print(
-                json.dumps(
-                    [{"aim": c.aim, "flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]
-                )
-            )
+            plans = [{"aim": c.aim, "flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]
+            print(json.dumps(plans))
         else:
             show_search(flags.config, choices, looked, facts, target.limits)
         return 0 if choices else 1
@@ -202,6 +199,6 @@ def show_search(config: str, choices: Sequence[Any], looked: int, facts: Any, li
 
     lines = [[choice.aim, " ".join(choice.flags), *(value for _, value in facts(choice.plan))] for choice in choices]
     columns = ["", "flags", *(name for name, _ in facts(choices[0].plan))] if choices else [""]
-    layouts = sum(choice.aim == "fastest" for choice in choices)
-    table(f"{config}: {layouts} that fit (compiled), of {looked} looked at", columns, lines)
+    fastest = sum(choice.aim == "fastest" for choice in choices)
+    table(f"{config}: {fastest} that fit (compiled), of {looked} looked at", columns, lines)
     print(*(f"limit: {limit}" for limit in limits), sep="\n", end="\n" if limits else "")
