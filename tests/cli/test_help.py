@@ -33,3 +33,12 @@ def test_help_imports_no_jax(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     texts, imported = json.loads(ended.stdout)
     assert all(text.startswith("usage: txjax") for text in texts) and not imported
+
+
+def test_a_misspelled_field_imports_no_trainer(tmp_path: Path) -> None:
+    flags = ["train", "--config=txjax:text/gpt_tiny", "--workdir=new", "--config.batch_sise=3"]
+    code = f"import sys; from txjax.__main__ import main; print(main({flags}), 'txjax.train.trainer' in sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=runs.environment(), cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.stdout == "2 False\n" and "did you mean batch_size" in ended.stderr
