@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import logging
 import multiprocessing
 import os
@@ -11,15 +12,17 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from txjax import __version__, plugins
+from txjax import __version__
 from txjax.checks import error_lines
 from txjax.cli import dispatch as actions
 from txjax.cli.streams import open_streams
+from txjax.errors import RunError, UserError
 from txjax.io.disk import first_line
 from txjax.terminal_escape import Formatter
-from txjax.types import RunError, UserError
 
 TRACEBACK = "--traceback"  # a flag of every command
+GC_THRESHOLD = 10_000  # Python's own is 700; imports create objects that stay, and looking through them takes long
+HELP = {"-h", "--help"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,7 +38,6 @@ def main(argv: list[str] | None = None) -> int:
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
     logging.basicConfig(handlers=[stderr], level=logging.WARNING)
-    plugins.leave_out()
     try:
         return _run(argv)
     except (Exception, KeyboardInterrupt) as caught:
@@ -53,13 +55,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    if not argv or argv[0] in ("-h", "--help", "help"):
+    if not argv or argv[0] in {*HELP, "help"}:
         print(actions.usage("txjax.commands", "txjax", "COMMAND"))
         print(f"With {TRACEBACK}, errors show where they were raised. txjax --version prints the version.")
         return 0
     if argv[0] in ("-V", "--version", "version"):
         print(f"txjax {__version__}")
         return 0
+    if HELP.isdisjoint(argv):  # else no command gets as far as JAX
+        from txjax import plugins
+
+        plugins.leave_out()
     return actions.run("txjax.commands", argv, "COMMAND")
 
 
@@ -90,6 +96,7 @@ def run_program() -> NoReturn:
 
     Those of Orbax, for one, wait minutes for the folders of a save that has failed.
     """
+    gc.set_threshold(GC_THRESHOLD)
     os.environ["MPLBACKEND"] = "agg"  # pictures are files; a notebook's kernel names a backend that may not be here
     code = main()
     threads = {thread for thread in threading.enumerate() if not thread.daemon} - {threading.main_thread()}

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from txjax.errors import RunError, UserError
 from txjax.terminal_escape import visible
-from txjax.types import RunError, UserError
 
 T = TypeVar("T")
 

@@ -42,6 +42,7 @@ class Experiment:
       stop: when the run ends before `num_steps`. If None, it doesn't.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
+      layer_norms_every_steps: steps between rows with norms of parameters, gradient and update by layer; None: no row.
       on_nonfinite: at a non-finite loss or gradient, never applied: `raise` stops the run, `skip` counts and continues.
       spikes: which finite gradients are too large to be applied. If None, all are applied.
       max_skips: dropped updates in a row, by `skip`, by `spikes` or since no example has a weight, that stop the run.
@@ -73,6 +74,7 @@ class Experiment:
     stop: EarlyStopping | None = None
     seed: int = config_field(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = config_field(10, at_least=1)
+    layer_norms_every_steps: int | None = config_field(None, at_least=1)
     on_nonfinite: str = config_field("raise", choices=("raise", "skip"))
     spikes: Spikes | None = None
     max_skips: int = config_field(10, at_least=1)

@@ -5,7 +5,7 @@ import types
 import typing
 from typing import Any
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
 

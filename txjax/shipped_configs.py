@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 PREFIX = "txjax:"
 

@@ -146,7 +146,8 @@ def test_a_search_lists_what_fits_best_first(config):
     code, out, err = plan(f"--config={config}", "--topology=v5e:2x2", "--search", "--compile=2", "--json")
     assert code == 0, err
     found = json.loads(out)
-    assert len(found) == 2 and all(choice["fits"] for choice in found)
+    assert [choice["aim"] for choice in found] == ["fastest"] * 2 + ["largest batch", "fewest microbatches"]
+    assert all(choice["fits"] for choice in found)
     assert found[0]["step_seconds"] <= found[1]["step_seconds"]
     assert any(flag.startswith("--config.mesh.fsdp") for flag in found[0]["flags"])
 

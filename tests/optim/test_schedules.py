@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, StepDecay, WarmupStableDecay
-from txjax.optim.schedules import Paced
+from txjax.optim.schedules import Paced, RangeTest
 from txjax.types import UserError
 
 PEAK = 0.5
@@ -23,6 +23,7 @@ FORMULAS = {
     ),
     "linear": (Linear(WARMUP, final=0.2), lambda s: PEAK * (1 - 0.8 * (s - WARMUP) / (STEPS - WARMUP))),
     "stable": (WarmupStableDecay(WARMUP, decay_steps=5), lambda s: PEAK * min(1.0, (STEPS - s) / 5)),
+    "range": (RangeTest(WARMUP, low=0.01), lambda s: PEAK * 0.01 ** ((STEPS - 1 - s) / (STEPS - 1 - WARMUP))),
     "root": (InverseSquareRoot(WARMUP), lambda s: PEAK * math.sqrt(WARMUP / (s + 1))),
     "steps": (StepDecay(WARMUP, at=(0.3, 0.7), factor=0.2), lambda s: PEAK * 0.2 ** ((s >= 6) + (s >= 14))),
     "held": (InverseSquareRoot(WARMUP, hold_steps=10), lambda s: PEAK * math.sqrt(10 / max(s + 1, 10))),

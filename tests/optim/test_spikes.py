@@ -32,8 +32,10 @@ def toy(spikes: Spikes):
     state = TrainState(jnp.int32(0), params, {}, {}, tx.init(params), jnp.zeros((2,), jnp.int32))
     data = SimpleNamespace(batch_specs=lambda: {"": {}})
     fields = dict(microbatches=1, num_steps=100, ema=None, seed=0, data=data)
-    experiment = SimpleNamespace(model=None, objective=objective, optimizer=optimizer, spikes=spikes, **fields)
-    step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx, rate=optimizer.lr(100), abstract=state)))
+    experiment = SimpleNamespace(
+        model=None, objective=objective, optimizer=optimizer, spikes=spikes, layer_norms_every_steps=None, **fields
+    )
+    step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx, rate=optimizer.lr(100), abstract=state, axes=None)))
     return state, step
 
 

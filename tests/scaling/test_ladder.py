@@ -7,8 +7,9 @@ import pytest
 from txjax import config
 from txjax.__main__ import main
 from txjax.experiment import with_default_eval_data
-from txjax.scaling.ladder import Ladder, Rules, budgets_below
+from txjax.scaling.ladder import Ladder, budgets_below
 from txjax.scaling.ladder_point import point_of
+from txjax.scaling.ladder_rules import Rules
 from txjax.sweep.names import NAME
 from txjax.train.state.counting import flops_per_step
 

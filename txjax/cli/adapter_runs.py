@@ -1,16 +1,19 @@
 """Runs that trained different adapters of one model, side by side: the frozen parameters are loaded once."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from txjax.cli.load_run import OpenRun
-from txjax.types import PyTree, UserError
+from txjax.errors import UserError
 
 if TYPE_CHECKING:
     from txjax.checkpoint import Store
     from txjax.experiment import Experiment
+    from txjax.types import PyTree
 
 FIELD = "--adapters"
 
@@ -34,7 +37,7 @@ def add_adapters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(FIELD, nargs="+", type=Path, default=[], metavar="RUN", help=meaning)
 
 
-def sides(flags: argparse.Namespace, experiment: "Experiment", opened: OpenRun) -> Iterator[Side]:
+def sides(flags: argparse.Namespace, experiment: Experiment, opened: OpenRun) -> Iterator[Side]:
     """The run that is open, then those of the flag, each at its step that the flags name.
 
     Arrays that all have are the same ones on the devices.
@@ -67,7 +70,7 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", opened: OpenRun) 
         yield Side(workdir, {**whole, "params": merge(whole["params"], frozen)}, step)
 
 
-def open_other(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> tuple["Store", int]:
+def open_other(flags: argparse.Namespace, experiment: Experiment, workdir: Path) -> tuple[Store, int]:
     """The checkpoints of another run, and the step of them that the flags name.
 
     Raises:
@@ -84,7 +87,7 @@ def open_other(flags: argparse.Namespace, experiment: "Experiment", workdir: Pat
         raise error.with_path(FIELD, "--workdir") from None
 
 
-def check_model(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> None:
+def check_model(flags: argparse.Namespace, experiment: Experiment, workdir: Path) -> None:
     """Raises UserError if the run's model is not the experiment's."""
     from txjax.experiment import Experiment, with_default_eval_data
     from txjax.modules import trusted_modules
@@ -99,7 +102,7 @@ def check_model(flags: argparse.Namespace, experiment: "Experiment", workdir: Pa
             raise UserError(FIELD, f"runs of the model of {flags.workdir}", str(workdir), hint=hint)
 
 
-def check_frozen(first: tuple["Store", int], other: tuple["Store", int], arrays: PyTree, abstract: PyTree) -> None:
+def check_frozen(first: tuple[Store, int], other: tuple[Store, int], arrays: PyTree, abstract: PyTree) -> None:
     """Raises UserError if the frozen parameters of two steps differ.
 
     They are not read if both steps have all of them from the same checkpoints.
@@ -114,7 +117,7 @@ def check_frozen(first: tuple["Store", int], other: tuple["Store", int], arrays:
 
     count = len(flat_paths(abstract))
 
-    def origins_of(store: "Store", step: int) -> set[tuple[str, str, str]]:
+    def origins_of(store: Store, step: int) -> set[tuple[str, str, str]]:
         origins = origins_of_record(store.record(step))
         return {(here, there, origin.digest) for origin in origins for here, there in origin.arrays.items()}
 

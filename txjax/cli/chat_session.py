@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from txjax.cli.generation_flags import search_of
 from txjax.cli.load_run import open_run
+from txjax.errors import UserError
 from txjax.terminal_escape import printable
-from txjax.types import UserError
 
 if TYPE_CHECKING:
     from txjax.decoding.pictured_prompts import PicturedPrompt

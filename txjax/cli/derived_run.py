@@ -1,9 +1,12 @@
 """A workdir that a command makes of a step of another run: `merge` and `quantize`."""
 
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from txjax.types import PyTree
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from txjax.types import PyTree
 
 
 def write_run(to: Path, source: Any, variables: PyTree, store: Any, step: int, origins_key: str) -> None:

@@ -6,7 +6,7 @@ import importlib.util
 import pkgutil
 from pathlib import Path
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 
 def names(package: str) -> list[str]:
@@ -27,22 +27,24 @@ def run(package: str, argv: list[str], field: str) -> int:
     name, *rest = argv
     if name not in (known := names(package)):
         raise UserError(field, "one of " + ", ".join(known), name, near_misses(name, known))
-    return importlib.import_module(_module(package, name)).run(rest)
+    return importlib.import_module(module_of(package, name)).run(rest)
 
 
 def usage(package: str, command: str, what: str) -> str:
-    """The text of `--help`: every file with its SUMMARY, read without importing the file."""
-    rows = "\n".join(f"  {name:<12}{_summary(package, name)}" for name in names(package))
+    """The text of `--help`: every file with its SUMMARY."""
+    rows = "\n".join(f"  {name:<12}{summary_of(package, name)}" for name in names(package))
     return f"usage: {command} {what} [--flags]\n\n{rows}\n\n{command} {what} --help lists its flags."
 
 
-def _module(package: str, name: str) -> str:
+def module_of(package: str, name: str) -> str:
+    """The module of a name on the command line."""
     plain = f"{package}.{name}"
     return plain if importlib.util.find_spec(plain) else f"{plain}_"
 
 
-def _summary(package: str, name: str) -> str:
-    spec = importlib.util.find_spec(_module(package, name))
+def summary_of(package: str, name: str) -> str:
+    """The SUMMARY of a file, read without importing it."""
+    spec = importlib.util.find_spec(module_of(package, name))
     assert spec is not None and spec.origin is not None
     for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SUMMARY":

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from txjax.components import ConfigSlot
+from txjax.errors import join_names
 from txjax.tree import children, config_fields, hide_secrets, type_name
-from txjax.types import join_names
 
 _COLUMN = 48
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 if TYPE_CHECKING:
     from txjax.decoding import Prompts, ShallowFusion

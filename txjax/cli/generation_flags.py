@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from txjax.errors import UserError
 from txjax.io.text_files import argument_text, read_lines
-from txjax.types import UserError
 
 if TYPE_CHECKING:
     from txjax.data import Tokenizer

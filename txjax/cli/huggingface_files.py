@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.io.kept_files import KEPT
-from txjax.types import UserError
 
 
 def is_folder(path: Path) -> bool:

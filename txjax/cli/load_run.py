@@ -1,5 +1,7 @@
 """Loads a trained run from its workdir alone, for `evaluate` and `generate`."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -7,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from txjax.cli.parser import Parser
-from txjax.types import PyTree
 
 if TYPE_CHECKING:
     from txjax.experiment import Experiment
     from txjax.train.state.state import Layout
+    from txjax.types import PyTree
 
 
 STEP = "last (default), best or a number"
@@ -27,10 +29,10 @@ class OpenRun(NamedTuple):
       layout: of the run's state.
     """
 
-    experiment: "Experiment"
+    experiment: Experiment
     variables: PyTree
     step: int
-    layout: "Layout"
+    layout: Layout
 
 
 def parser(command: str, summary: str) -> Parser:
@@ -43,14 +45,14 @@ def parser(command: str, summary: str) -> Parser:
     return run_parser
 
 
-def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experiment":
+def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> Experiment:
     """Sets up JAX and returns the run's experiment, with overrides applied. No weights are loaded."""
     from txjax.backend import prepare
+    from txjax.errors import UserError
     from txjax.experiment import Experiment, with_default_eval_data
     from txjax.modules import trusted_modules
     from txjax.overrides import override_all
     from txjax.train.run.workdir import read_config
-    from txjax.types import UserError
 
     prepare()
     config = read_config(flags.workdir, trusted_modules(flags.trust))
@@ -64,7 +66,7 @@ def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experimen
 
 @contextlib.contextmanager
 def open_run(
-    flags: argparse.Namespace, experiment: "Experiment", check: "Callable[[Experiment], Layout] | None" = None
+    flags: argparse.Namespace, experiment: Experiment, check: Callable[[Experiment], Layout] | None = None
 ) -> Iterator[OpenRun]:
     """Checks the experiment and yields it with the variables of the step that the flags name, which are finite.
 

@@ -1,8 +1,11 @@
 """The weights of a step, and a model whose adapter is merged into its kernels: for `export` and `merge`."""
 
-from typing import Any
+from __future__ import annotations
 
-from txjax.types import PyTree
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from txjax.types import PyTree
 
 
 def saved_weights(store: Any, step: int) -> PyTree:

@@ -9,7 +9,15 @@ from typing import Any, NoReturn
 
 from txjax.aliases import ALIASES
 from txjax.checks import Checks
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.scoped import Scoped
+
+_collection: Scoped[list["Parser"] | None] = Scoped("parsers_asked_for_help", None)
+
+
+def collect_parsers() -> contextlib.AbstractContextManager[list["Parser"] | None]:
+    """Inside, a parser that is asked for help is added to the list and prints nothing."""
+    return _collection.within([])
 
 
 def is_url(text: str) -> bool:
@@ -101,17 +109,29 @@ class Parser(argparse.ArgumentParser):
 
     def _help(self, flag_words: list[str], overrides: list[str]) -> NoReturn:
         """Prints the help and, if a config is given, its fields with the overrides applied. Exits."""
-        from txjax.cli.fields import fields
-        from txjax.config import load
-
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--config")
         source = parser.parse_known_args(flag_words)[0].config
-        listed = fields(load(source, overrides)) if source else ()
+        if source is None:
+            self.print_help()
+            self.exit()
+        from txjax.cli.fields import fields
+        from txjax.config import load
+
+        listed = fields(load(source, overrides))
         self.print_help()
-        for i, line in enumerate(listed):
-            print(line if i else f"\nfields of {source}:\n{line}")
+        print(f"\nfields of {source}:")
+        for line in listed:
+            print(line)
         self.exit()
+
+    def print_help(self, file: Any = None) -> None:
+        """Prints the help, or adds this parser to the list of `collect_parsers`."""
+        collection = _collection.get()
+        if collection is None:
+            super().print_help(file)
+        else:
+            collection.append(self)
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError; argparse calls this for every user error."""

@@ -1,13 +1,18 @@
 """Folders of Hugging Face's peft as workdirs and back: for `import --base` and `export --adapter`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txjax.cli.huggingface_files import is_folder, keep, origin_family
 from txjax.cli.merging import without_storage
-from txjax.types import PyTree, UserError
+from txjax.errors import UserError
+
+if TYPE_CHECKING:
+    from txjax.types import PyTree
 
 
 def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]) -> int:

@@ -61,8 +61,8 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
     If a run finishes before all interruptions happened, it is compared, and another run gets the remaining ones.
     """
     from txjax import config
+    from txjax.errors import RunError, UserError
     from txjax.train.bucket import fetch_workdir
-    from txjax.types import RunError, UserError
 
     experiment = config.load(flags.config, overrides)
     if not 2 <= flags.steps <= experiment.num_steps:
@@ -123,10 +123,10 @@ def trial_folder(workdir: Path | None, words: list[Any]) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="txjax-trial-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
         return
+    from txjax.errors import UserError
     from txjax.io.files import replace_text
     from txjax.io.text_files import read_text
     from txjax.train.run.lock import locked
-    from txjax.types import UserError
 
     file = workdir / UNFINISHED
     text = json.dumps(words)
@@ -184,7 +184,7 @@ class Trial:
         return start(words, self.processes, self.devices, output_of(workdir))
 
     def finish(self, processes: Processes, workdir: Path | str) -> None:
-        from txjax.types import UserError
+        from txjax.errors import UserError
 
         if code := processes.end():
             lines = output_of(workdir).read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
 
 if TYPE_CHECKING:
     from txjax.scaling.study import Study

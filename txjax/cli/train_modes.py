@@ -7,12 +7,12 @@ from pathlib import Path
 from txjax import config
 from txjax.checkpoint import Store
 from txjax.cli.smoke import shorten
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
 from txjax.train.bucket.client import check_url
 from txjax.train.run.profile import Steps
 from txjax.tree import check_fields, read_json
-from txjax.types import UserError
 
 
 def profiled_steps(flags: argparse.Namespace) -> Steps | None:

@@ -8,19 +8,18 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from txjax.cli.adapter_runs import sides
 from txjax.cli.generation_flags import DRAWING, LENGTH, recordings_of
 from txjax.cli.load_run import open_run
+from txjax.errors import UserError
 from txjax.terminal_escape import printable
-from txjax.types import PyTree, UserError
 
 if TYPE_CHECKING:
     from txjax.data import Utterances
     from txjax.decoding import CTCSearch, Inputs
     from txjax.decoding.word_times import TimedWord
     from txjax.experiment import Experiment
+    from txjax.types import PyTree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +97,7 @@ def recogniser(
       seconds: from one frame of logits to the next. If None, words have no times.
     """
     import jax
+    import numpy as np
 
     from txjax import backend
     from txjax.decoding import align

@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
 
 def chosen_steps(flags: argparse.Namespace, store: "Store") -> list[int]:
     """The steps that the flags name, in order. Raises UserError if there are not so many, or one is damaged."""
-    from txjax.types import UserError
+    from txjax.errors import UserError
 
     steps = store.steps() or [store.choose()]  # which raises an error
     if flags.steps is not None:

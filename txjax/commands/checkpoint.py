@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
 def _faults(store: "Store", step: int) -> list[str]:
     """The faults of a step's files, and of what it has in other runs."""
     from txjax.checkpoint.origins import verify
-    from txjax.types import RunError, UserError
+    from txjax.errors import RunError, UserError
 
     faults = store.faults(step)
     try:

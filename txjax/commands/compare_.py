@@ -33,8 +33,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
+    from txjax.errors import UserError
     from txjax.log.terminal_table import table
-    from txjax.types import UserError
 
     steps = flags.step, flags.step_b or flags.step
     folders = zip((flags.a, flags.b), steps, strict=True)
@@ -72,7 +72,7 @@ def run(argv: list[str]) -> int:
 
 def _names(chosen: str | None, a: "Experiment", b: "Experiment") -> list[str]:
     """The evaluations to compare."""
-    from txjax.types import UserError, near_misses
+    from txjax.errors import UserError, near_misses
 
     common = [name for name in a.evals if name in b.evals]
     if not common:
@@ -91,9 +91,9 @@ def _comparison(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Row
     import numpy as np
 
     from txjax.data.loading.default_eval_data import names_and_splits
+    from txjax.errors import UserError
     from txjax.eval.comparison import differences
     from txjax.eval.results import GIVEN, ID
-    from txjax.types import UserError
 
     sets = [names_and_splits(evaluator.data) for evaluator, _ in (a, b)]
     sizes = [len(rows[ID]) for _, rows in (a, b)]

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 
 from txjax.cli.parser import Parser
+from txjax.errors import UserError
 from txjax.shipped_configs import PREFIX, config_names, config_path, config_summary
-from txjax.types import UserError
 
 SUMMARY = "the configs that come with txjax, and copies of them"
 

@@ -26,10 +26,10 @@ def run(argv: list[str]) -> int:
 
     from txjax import distributed
     from txjax.data.loading.default_eval_data import differences, names_and_splits
+    from txjax.errors import UserError
     from txjax.log import plain
     from txjax.log.terminal_table import table
     from txjax.terminal_escape import visible
-    from txjax.types import UserError
 
     distributed.start(flags.coordinator_address, flags.process_count, flags.process_index)
     experiment = with_tasks(read(flags, overrides), flags)

@@ -1,11 +1,16 @@
 """txjax export: writes a step of a run as a folder that Hugging Face's transformers loads."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
 from txjax.cli.peft_folders import export_adapter
-from txjax.types import PyTree, UserError
+from txjax.errors import UserError
+
+if TYPE_CHECKING:
+    from txjax.types import PyTree
 
 SUMMARY = "write a checkpoint of a run as a Hugging Face folder"
 

@@ -14,8 +14,8 @@ from txjax.cli.fused_language import add_language_flags, fusion_of
 from txjax.cli.generation_flags import add_generation_flags, search_of
 from txjax.cli.load_run import open_run, parser, read
 from txjax.cli.transcription import transcribe
+from txjax.errors import UserError
 from txjax.terminal_escape import printable
-from txjax.types import UserError
 
 SUMMARY = "write text with a trained decoder, encoder-decoder or model with CTC"
 

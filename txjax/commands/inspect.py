@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING
 
 from txjax.cli.load_run import open_run, parser, read
-from txjax.types import UserError
+from txjax.errors import UserError
 
 if TYPE_CHECKING:
     from txjax.sharding import Mesh

@@ -7,7 +7,7 @@ The outputs are the same.
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
 
 SUMMARY = "merge a run's parallel branches and adapters into its kernels"
 

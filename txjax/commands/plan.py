@@ -19,7 +19,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--slices", type=int, default=1, help="number of slices")
     parser.add_argument("--devices", type=int, help="without --topology: number of fake devices of this CPU")
     parser.add_argument("--chip", default="H100", help="the chip that each fake device stands for")
-    parser.add_argument("--search", action="store_true", help="try meshes, microbatches and rematerialisations")
+    parser.add_argument(
+        "--search", action="store_true", help="try meshes, microbatches, rematerialisations and batches"
+    )
     parser.add_argument("--compile", type=int, default=3, help="layouts of a search to compile until they fit")
     parser.add_argument("--price", type=float, help="price of a device-hour, in any currency")
     parser.add_argument("--runs", type=int, default=1, help="runs like this one, as in a sweep")
@@ -37,6 +39,7 @@ def run(argv: list[str]) -> int:
     from txjax.changes import phases
     from txjax.experiment import with_default_eval_data
     from txjax.plan import layouts
+    from txjax.plan.batch_limits import batch_limits
     from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
     from txjax.plan.summary import change_rows, limit_rows, summary
@@ -64,8 +67,10 @@ def run(argv: list[str]) -> int:
     limits = limit_rows(target)
     if flags.search:
         choices, looked = layouts.search(load, target, flags.compile)
+        choices += batch_limits(load, target)
         if flags.json:
-            print(json.dumps([{"flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]))
+            plans = [{"aim": c.aim, "flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]
+            print(json.dumps(plans))
         else:
             show_search(flags.config, choices, looked, facts, target.limits)
         return 0 if choices else 1
@@ -91,8 +96,8 @@ def run(argv: list[str]) -> int:
 
 
 def _target(flags: argparse.Namespace) -> Any:
+    from txjax.errors import UserError
     from txjax.plan.target import fake, target_of
-    from txjax.types import UserError
 
     if flags.topology and flags.devices:
         raise UserError("--devices", "nothing beside --topology, which says how many there are", flags.devices)
@@ -104,8 +109,8 @@ def _target(flags: argparse.Namespace) -> Any:
 
 
 def _refuse(plan: Any, remedy: Any) -> None:
+    from txjax.errors import UserError
     from txjax.plan.target import MEMORY_SHARE
-    from txjax.types import UserError
 
     room = plan.target.room
     hints = ["of what should fit near it, nothing did when it was compiled: take more devices, or try --search"]
@@ -189,10 +194,11 @@ def _estimated(estimate: Any) -> list[list[str]]:
 
 
 def show_search(config: str, choices: Sequence[Any], looked: int, facts: Any, limits: Sequence[str]) -> None:
-    """Prints the layouts that fit, best first, and what their figures leave out."""
+    """Prints the layouts that fit, the fastest first, and what their figures leave out."""
     from txjax.log.terminal_table import table
 
-    lines = [[" ".join(choice.flags), *(value for _, value in facts(choice.plan))] for choice in choices]
-    columns = ["flags", *(name for name, _ in facts(choices[0].plan))] if choices else [""]
-    table(f"{config}: {len(choices)} that fit (compiled), of {looked} looked at", columns, lines)
+    lines = [[choice.aim, " ".join(choice.flags), *(value for _, value in facts(choice.plan))] for choice in choices]
+    columns = ["", "flags", *(name for name, _ in facts(choices[0].plan))] if choices else [""]
+    fastest = sum(choice.aim == "fastest" for choice in choices)
+    table(f"{config}: {fastest} that fit (compiled), of {looked} looked at", columns, lines)
     print(*(f"limit: {limit}" for limit in limits), sep="\n", end="\n" if limits else "")

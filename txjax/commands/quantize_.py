@@ -6,7 +6,7 @@ A run starts from it with `model.storage` set to the value that this prints, and
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
 
 SUMMARY = "make a run with quantized kernels, for adapters (QLoRA)"
 

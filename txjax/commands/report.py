@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
 
 SUMMARY = "draw the curves of runs, side by side, and write a page about them"
 

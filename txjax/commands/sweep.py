@@ -18,7 +18,7 @@ MOVED = {"--coordinate_check": "coordinates", "--lr_transfer": "lr_transfer"}  #
 
 def run(argv: list[str]) -> int:
     for flag in MOVED.keys() & set(argv):
-        from txjax.types import UserError
+        from txjax.errors import UserError
 
         raise UserError("txjax sweep", "a known flag", flag, hint=f"use `txjax scaling {MOVED[flag]}`")
     parser = Parser("sweep", __doc__)
@@ -67,7 +67,7 @@ def run(argv: list[str]) -> int:
 
 
 def _check(flags: argparse.Namespace) -> None:
-    from txjax.types import UserError, near_misses
+    from txjax.errors import UserError, near_misses
 
     if flags.executor not in EXECUTORS:
         near = near_misses(flags.executor, EXECUTORS)
@@ -148,7 +148,7 @@ def _print_notes(same: int, one_program: bool) -> None:
 
 def _price(work: Any, flags: argparse.Namespace) -> None:
     """Prints the remaining work. Raises UserError if it exceeds the budget."""
-    from txjax.types import UserError
+    from txjax.errors import UserError
 
     left = len(work.unfinished_points())
     flops = work.flops_left()

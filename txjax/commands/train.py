@@ -16,8 +16,6 @@ def run(argv: list[str]) -> int:
         follow()
         from txjax import config, distributed
         from txjax.cli import train_modes
-        from txjax.train.bucket import open_workdir
-        from txjax.train.trainer import train
 
         train_modes.check_until(flags.until)
         train_modes.check_workdir(flags)
@@ -31,6 +29,9 @@ def run(argv: list[str]) -> int:
         else:
             experiment = config.load(flags.config, overrides)
         train_modes.apply_flags(flags, experiment, profiled)
+        from txjax.train.bucket import open_workdir  # after the config, whose errors need none of this
+        from txjax.train.trainer import train
+
         distributed.start(
             flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
         )

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from txjax.errors import RunError
 from txjax.io.files import blocks, evict, flush, read_bytes, replace_text
 from txjax.io.temporary import is_temporary
-from txjax.types import RunError
 
 NAME = "digests.json"
 ADDED = "added.json"

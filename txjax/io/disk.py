@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from txjax.types import RunError, UserError
+from txjax.errors import RunError, UserError
 
 # TensorStore raises ValueError if a file can't be written; its message begins with the status, such as DATA_LOSS.
 _STATUS = re.compile(r"[A-Z][A-Z_]{4,}(:|$)")

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 MOST = 256 << 20  # bytes of a file
 KEPT = "huggingface"  # the subfolder of a workdir

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from txjax.errors import UserError
 from txjax.io.files import flush, flush_tree
 from txjax.io.temporary import remove_leftovers, temporary_folder
-from txjax.types import UserError
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ import os
 import re
 from pathlib import Path
 
+from txjax.errors import UserError
 from txjax.io.files import read_bytes
-from txjax.types import UserError
 
 
 def read_text(path: Path) -> str:

@@ -4,7 +4,16 @@ from txjax.optim.average import EMA
 from txjax.optim.groups import Group, assign, default_groups, train_adapter, train_all_but, train_only
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.optimizers import LARS, SGD, Adafactor, AdamW, Lion, Muon, Optimizer
-from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, StepDecay, WarmupStableDecay
+from txjax.optim.schedules import (
+    Constant,
+    Cosine,
+    InverseSquareRoot,
+    Linear,
+    RangeTest,
+    Schedule,
+    StepDecay,
+    WarmupStableDecay,
+)
 from txjax.optim.spikes import Spikes
 
 __all__ = [

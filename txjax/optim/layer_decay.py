@@ -49,15 +49,15 @@ def steps_below_head(
     stacks: dict[str, range] = {}  # the numbers of each stack's layers, from 1
     kinds: dict[str, int] = {}  # the layers of each stack's periods
     for path in axes:
-        kinds[_stack(path)] = max(kinds.get(_stack(path), 1), _kind(path) + 1)
+        kinds[stack_path(path)] = max(kinds.get(stack_path(path), 1), kind_number(path) + 1)
     last = 0
     calls = [[path for path in call if path in axes] for call in calls]
     for path in (path for call in calls for path in call):
-        if STACKED in axes[path] and _stack(path) not in stacks:
-            layers = shapes[path][axes[path].index(STACKED)] * kinds[_stack(path)]
+        if STACKED in axes[path] and stack_path(path) not in stacks:
+            layers = shapes[path][axes[path].index(STACKED)] * kinds[stack_path(path)]
             first = last + 1
             last = last + layers
-            stacks[_stack(path)] = range(first, last + 1)
+            stacks[stack_path(path)] = range(first, last + 1)
     if not stacks:
         raise UserError("config.optimizer.layer_decay", "a model with a stack of layers", "none")
     numbers = {path: np.arange(last + 1, last + 2) for path in axes}
@@ -66,8 +66,8 @@ def steps_below_head(
         stacked = [i for i, path in enumerate(call) if STACKED in axes[path]]
         for path in call[: stacked[-1] + 1 if stacked else 0]:
             if STACKED in axes[path]:
-                numbers[path] = np.asarray(stacks[_stack(path)][_kind(path) :: kinds[_stack(path)]])
-                before = stacks[_stack(path)][-1]
+                numbers[path] = np.asarray(stacks[stack_path(path)][kind_number(path) :: kinds[stack_path(path)]])
+                before = stacks[stack_path(path)][-1]
             else:
                 numbers[path] = np.arange(before, before + 1)
     return {
@@ -76,11 +76,12 @@ def steps_below_head(
     }
 
 
-def _kind(path: str) -> int:
+def kind_number(path: str) -> int:
     """The number of a parameter's layer in its period; 0 without periods."""
     layer_kind = re.search(rf"(^|/){KIND}(\d+)/", path)
     return int(layer_kind[2]) if layer_kind else 0
 
 
-def _stack(path: str) -> str:
+def stack_path(path: str) -> str:
+    """The path of the module that has a parameter's stack of layers, with a slash at its end; "" for the model."""
     return path.partition(f"{STACKED}/")[0]

@@ -160,6 +160,23 @@ class StepDecay(Schedule):
 
 
 @dataclasses.dataclass
+class RangeTest(Schedule):
+    """A learning rate that rises exponentially to the peak, its last update's, for a test of rates (Smith 2017, 3.3).
+
+    `txjax report` says at which rate the loss of such a run fell fastest (`report.rate_range`).
+
+    Attributes:
+      low: where it begins, as a fraction of the peak.
+    """
+
+    warmup_steps: int = config_field(0, at_least=0)
+    low: float = config_field(1e-5, above=0, below=1)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        return optax.exponential_decay(self.low * peak_lr, max(num_steps - 1, 1), 1 / self.low)
+
+
+@dataclasses.dataclass
 class Paced(Schedule):
     """A schedule of updates that count for one, for less or for more: its steps are steps of the first batch.
 

@@ -15,14 +15,16 @@ from txjax.train.check import check_layout
 from txjax.types import UserError
 
 Load = Callable[[Sequence[str]], Experiment]  # loads the config with more flags
+Flags = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """One layout: its flags and its plan."""
+    """One layout: its flags, its plan, and what it was looked for."""
 
-    flags: tuple[str, ...]
+    flags: Flags
     plan: Plan
+    aim: str = "fastest"
 
 
 def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int]:
@@ -87,15 +89,16 @@ def _price_choices(load: Load, target: Target, meshes: Sequence[Sequence[str]], 
                 for parts, remat in itertools.product(_parts(base, least), remats):
                     flags = (*mesh, f"--config.microbatches={parts}", *remats[remat])
                     experiment = load(flags)
-                    if _possible(experiment, target):
+                    if is_possible(load, flags, target):
                         yield Choice(flags, price(experiment, known[remat], layout, target))
         except UserError:  # the mesh does not divide the model's sizes
             continue
 
 
-def _possible(experiment: Experiment, target: Target) -> bool:
+def is_possible(load: Load, flags: Flags, target: Target) -> bool:
+    """Whether batch, microbatches and mesh of the config with these flags divide each other."""
     try:
-        check_layout(experiment, len(target.devices))
+        check_layout(load(flags), len(target.devices))
     except UserError:
         return False
     return True

@@ -7,6 +7,7 @@ from typing import Any
 from txjax.log import Value
 from txjax.numbers import round_measured
 from txjax.report.gallery import gallery, inspections
+from txjax.report.rate_range import readings
 from txjax.report.render import render
 from txjax.report.runs import Run
 from txjax.scaling import preregistration
@@ -47,7 +48,10 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes, folder: Path) -> str:
 
 
 def scores(run: Run) -> dict[str, Value]:
-    """A run's step, last value of every metric, best eval losses, goodput seconds, and registered prediction."""
+    """A run's step, last value of every metric, best eval losses, goodput seconds, registered prediction.
+
+    Of a learning rate range test also its reading.
+    """
     best = {}
     for key in run.metrics():
         steps, values = run.series(key)
@@ -61,7 +65,7 @@ def scores(run: Run) -> dict[str, Value]:
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
     predicted = preregistration.score(run.workdir, last if over else {})
-    return {"step": step} | _stop_reason(run) | last | best | seconds | sizes | predicted
+    return {"step": step} | _stop_reason(run) | readings(run) | last | best | seconds | sizes | predicted
 
 
 def _stop_reason(run: Run) -> dict[str, Value]:

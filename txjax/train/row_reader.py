@@ -7,6 +7,7 @@ import jax
 
 from txjax.train.dropped_updates import describe_dropped
 from txjax.train.interval import Index, Interval
+from txjax.train.layer_norms import norms_due
 from txjax.train.recorder import RunRecorder
 from txjax.train.throughput import Pending, Throughput
 
@@ -42,7 +43,9 @@ def read_rows(runs: Runs, evaluated: bool = False) -> None:
     step = pending.step
     metrics = pending.metrics
     interval = runs.interval
-    due = evaluated or step % runs.experiment.log_every_steps == 0 or step == runs.experiment.num_steps
+    experiment = runs.experiment
+    due = evaluated or step % experiment.log_every_steps == 0 or step == experiment.num_steps
+    due |= norms_due(experiment, step)
     interval.add(metrics["sums"])
     skipped = jax.device_get(metrics["skipped"])  # waits for the step
     if pending.work is not None:

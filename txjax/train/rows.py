@@ -11,6 +11,7 @@ from txjax.data import fingerprint
 from txjax.log import Log, Row
 from txjax.train.check_scores import check_scores
 from txjax.train.dropped_updates import Dropped, nothing_applied
+from txjax.train.layer_norms import norms_by_layer, norms_due
 from txjax.train.prepared_run import Run
 from txjax.train.run_eval import Evaluations
 from txjax.types import PyTree, RunError
@@ -66,7 +67,7 @@ class RowRecorder:
     def read_row(
         self,
         step: int,
-        metrics: Mapping[str, np.ndarray],
+        metrics: Mapping[str, Any],
         means: Mapping[str, float],
         ids: np.ndarray,
         speed: dict[str, float],
@@ -83,6 +84,8 @@ class RowRecorder:
         if len(self.phases) > 1:  # elsewhere they follow from the step
             row["examples"] = examples_before(self.phases, step)
         row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
+        if norms_due(self.experiment, step):
+            row |= norms_by_layer(metrics["norms"])
         self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
 
     def drop(self, dropped: Dropped) -> None:

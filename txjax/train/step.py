@@ -12,6 +12,7 @@ from txjax.eval.evaluation import named_sums
 from txjax.experiment import Experiment
 from txjax.nn import microbatch_of
 from txjax.objectives import ComparingObjective, Others
+from txjax.train.layer_norms import norm_metrics
 from txjax.train.microbatches import accumulate, split_microbatches
 from txjax.train.state.state import Layout, batch_specs
 from txjax.train.state.subtrees import merge
@@ -33,7 +34,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     or a batch without any weight leaves parameters, moments, averages and model state as they were.
 
     Metrics: `loss`, `grad_norm` and `lr` of this step, scalars; `skipped`, int32 [2]; `sums`, a `Mean` for each term
-    of the loss and each metric of the objective (`named_sums`).
+    of the loss and each metric of the objective (`named_sums`); `norms` if the experiment has them (`norm_metrics`).
     """
     model = experiment.model
     objective = experiment.objective
@@ -77,9 +78,8 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         if parts == 1:
             grads, output = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
         else:
-            objective_output = jax.jit(
-                objective_output, inline=True
-            )  # the model is traced once: for counts, shapes and the gradient
+            # The model is traced once: for counts, shapes and the gradient.
+            objective_output = jax.jit(objective_output, inline=True)
             with microbatch_of(parts):
                 grads, output = accumulate(
                     loss, survey, state.params, state.model_state, split_microbatches(batch, parts)
@@ -106,7 +106,9 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         sums = named_sums((output.losses, output.metrics))
         if alternates:  # the steps between two rows are of different tasks: their loss is its mean over steps
             sums["loss"] = Mean(loss_value, jnp.ones(()))
-        metrics |= {"skipped": skipped, "sums": sums}
+        applied = jax.tree.map(lambda update: jnp.where(good, update, 0), updates)
+        trees = {"parameter_norm": params, "gradient_norm": grads, "update_norm": applied}
+        metrics |= {"skipped": skipped, "sums": sums} | norm_metrics(experiment, state.step + 1, trees, layout.axes)
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
         return new, metrics
 

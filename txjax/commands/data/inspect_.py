@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
 
 if TYPE_CHECKING:
     from txjax.data.sources.source_survey import ColumnSurvey, Survey

@@ -6,9 +6,9 @@ from typing import Any
 
 from txjax.cli.parser import Parser
 from txjax.cli.scaling_flags import plain
+from txjax.errors import UserError
 from txjax.io.text_files import read_text
 from txjax.numbers import five_digits
-from txjax.types import UserError
 
 SUMMARY = "compare two laws: differences with intervals"
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
 
 SUMMARY = "check that activations keep their size as a config's model gets wider"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError
+from txjax.errors import UserError
+from txjax.scaling.ladder_rules import Rules
 
 SUMMARY = "plan the runs of a scaling law"
 
@@ -24,7 +25,7 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--sizes", type=int, default=5, help="sizes a budget; default 5")
     rules = parser.add_argument_group("rules")
-    for field in _rules():
+    for field in dataclasses.fields(Rules):
         kind: Any = float if field.default is None else type(field.default)
         rules.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"default {field.default}")
     parser.add_argument("--flops_per_second", type=float, help="speed of the machine, for the hours")
@@ -42,10 +43,10 @@ def run(argv: list[str]) -> int:
     from txjax import config
     from txjax.experiment import with_default_eval_data
     from txjax.io.files import replace_text
-    from txjax.scaling.ladder import Ladder, Rules
+    from txjax.scaling.ladder import Ladder
     from txjax.scaling.ladder_point import point_of
 
-    rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
+    rules_given = Rules(**{field.name: getattr(flags, field.name) for field in dataclasses.fields(Rules)})
     ladder = Ladder(lambda more: with_default_eval_data(config.load(flags.config, [*overrides, *more])), rules_given)
     if flags.ratios:
         runs = ladder.ratios(flags.widths, flags.ratios)
@@ -70,12 +71,6 @@ def run(argv: list[str]) -> int:
     else:
         _show(runs, total, hours)
     return 0
-
-
-def _rules() -> tuple[Any, ...]:
-    from txjax.scaling.ladder import Rules
-
-    return dataclasses.fields(Rules)
 
 
 def _budgets_below_target(flags: Any) -> list[float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txjax.cli.parser import Parser
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 if TYPE_CHECKING:
     from txjax.mup.lr_transfer import Point

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse
 from jaxtyping import Bool, Float, Int
 
 from txjax.eval.results import COUNT, GIVEN, ID, Rows
@@ -77,6 +76,8 @@ class Gallery:
         numbers, first, owners = np.unique(image_numbers, return_index=True, return_inverse=True)
         contents = np.unique(tokens, axis=0, return_inverse=True)[1].reshape(-1)
         size = len(numbers), 1 + contents.max(initial=0)
+        import scipy.sparse  # slow to import
+
         belongs = scipy.sparse.csr_array((np.ones(len(owners), bool), (owners, contents)), shape=size)
         return cls(numbers, first, owners, contents, belongs)
 

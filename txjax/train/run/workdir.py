@@ -33,6 +33,7 @@ log = logging.getLogger("txjax")
 HARMLESS = (
     "num_epochs",
     "log_every_steps",
+    "layer_norms_every_steps",
     "data_workers",
     "checkpoint.",
     "evals",
