@@ -52,7 +52,7 @@ class BlockCache:
           fetch: called by one thread at a time for each block.
         """
         parts = []
-        for number in range(start // BLOCK, -(-end // BLOCK)):
+        for number in range(start // BLOCK, -(-end // BLOCK) if start < end else 0):
             first = number * BLOCK
             last = min(first + BLOCK, size)
             path = self.folder / file / f"{number:08d}"

@@ -90,10 +90,8 @@ def _is_final(error: Exception) -> bool:
     """Whether the same request will always fail."""
     from obstore import exceptions
 
-    if isinstance(error, UserError | RunError):
-        return True
-    refusals = exceptions.PermissionDeniedError | exceptions.UnauthenticatedError
-    if isinstance(error, refusals | exceptions.NotSupportedError | exceptions.InvalidPathError):
+    refusals = exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | exceptions.NotSupportedError
+    if isinstance(error, refusals | ValueError | RunError):
         return True
     status = _STATUS.search(str(error))
     final = _ELSEWHERE in str(error) or status is not None and 400 <= int(status[1]) < 500

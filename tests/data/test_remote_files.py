@@ -1,0 +1,300 @@
+"""Files of buckets and of web servers: the same rows as on a disk, few bytes, one line for what is wrong."""
+
+import os
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txjax.data import ConversationFiles, ImageFolder, JSONLines, NextTokenWindows, WebDataset, train_batches
+from txjax.data.sources import remote_files
+from txjax.data.sources.media_folders import MediaFolder
+from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.io import block_cache, store_client
+from txjax.io.block_cache import BlockCache
+from txjax.types import RunError, UserError
+
+from helpers import object_stores
+from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of
+from helpers.range_server import range_server
+
+pytestmark = pytest.mark.claim(
+    "Data", "files of buckets and of web servers: the rows of the same files on a disk, and at most 1.2 times the bytes"
+)
+pytest.importorskip("obstore", reason="it needs the extra stores")
+
+SPLITS = ("train", "validation", "test")
+LOCAL = (ConversationFiles, *MediaFolder.__subclasses__())
+REMOTE = [kind for kind in kinds() if kind not in LOCAL]
+every_kind = pytest.mark.parametrize("kind", REMOTE, ids=lambda kind: kind.__name__)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    """Empty caches, and requests that are repeated for a second."""
+    monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(store_client, "LIMIT_SECONDS", 1.0)
+    monkeypatch.setattr(store_client, "PAUSE_SECONDS", 0.05)
+    remote_files.open_store.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "files").mkdir()
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def web(folder):
+    with range_server(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with object_stores.moto() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3, monkeypatch):
+    """What copies a folder to a bucket."""
+    from obstore.store import from_url
+
+    for name, value in s3.variables.items():
+        monkeypatch.setenv(name, value)
+    store = from_url(s3.url, client_options={"allow_http": True})
+
+    def copy(source: Path, to: str) -> str:
+        for path in source.rglob("*"):
+            if path.is_file():
+                store.put(f"{to}/{path.relative_to(source).as_posix()}", path.read_bytes())
+        return f"{s3.url}/{to}"
+
+    return copy
+
+
+def remote(kind, url, **fields):
+    return kind(url, **WRITERS[kind][2], **fields)
+
+
+def read(source):
+    records = [source.open(split, ["text"]) for split in SPLITS]
+    return [part.read(0, len(part)) for part in records], [part.fingerprint for part in records]
+
+
+# The same rows
+
+
+@every_kind
+def test_files_of_a_bucket_have_the_rows_splits_and_fingerprints_of_files_on_a_disk(kind, folder, bucket):
+    source_of(kind, folder, rows(40), name="a")
+    local = source_of(kind, folder, rows(20, 40), name="b c")
+    source = remote(kind, f"{bucket(folder, kind.__name__)}/*{WRITERS[kind][1]}")
+    assert read(source) == read(local)
+    assert source.open("train", ["text"]).place(0).startswith(f"s3://runs/{kind.__name__}/a{WRITERS[kind][1]}: ")
+
+
+@every_kind
+def test_a_file_of_a_web_server_too(kind, folder, web):
+    local = source_of(kind, folder, rows(), name="b c")
+    web.etags = kind is JSONLines
+    assert read(remote(kind, f"{web.url}/b%20c{WRITERS[kind][1]}")) == read(local)
+
+
+def test_compressed_files_are_unpacked_once(folder, web):
+    local = source_of(WebDataset, folder, rows())
+    wanted = read(local)
+    packed = compress(folder / "rows.tar")
+    assert read(WebDataset(f"{web.url}/{packed.name}")) == wanted
+
+
+def test_patterns_match_paths_in_a_bucket_as_on_a_disk(folder, bucket):
+    for name in ("a.txt", ".b.txt", "c/d.txt", "c/.e/f.txt", "c/g/h.txt", "i.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("a\n")
+    url = bucket(folder, "patterns")
+    for pattern in ("*.txt", "**/*.txt", "c/**/*.txt", "*/*", "**", "?.t[x]t", "c/[!g]*"):
+        names = remote_files.find_remote_files(f"{url}/{pattern}", "data.source")
+        expected = [path for path in folder.glob(pattern) if path.is_file()]
+        visible = {path for path in expected if "/." not in str(path.relative_to(folder.parent))}
+        if pattern == "**":  # of which pathlib gives folders alone
+            visible = {folder / name for name in ("a.txt", "c/d.txt", "c/g/h.txt", "i.md")}
+        assert {name.path.removeprefix(url) for name in names} == {str(path)[len(str(folder)) :] for path in visible}
+
+
+# Few bytes
+
+
+def epoch(data) -> Counter:
+    """How often each example of a data set is in the batches of an epoch."""
+    opened = data.open()
+    steps = len(opened) // 4
+    batches = train_batches(opened, batch_size=4, seed=0, threads=2)
+    return Counter(int(id) for _ in range(steps) for id in np.asarray(next(batches)["id"]))
+
+
+@pytest.mark.parametrize("kind", [JSONLines, WebDataset], ids=lambda kind: kind.__name__)
+def test_an_epoch_in_random_order_fetches_each_byte_once(kind, folder, web, monkeypatch):
+    """Bytes that the index needs included; the next run fetches none."""
+    monkeypatch.setattr(block_cache, "BLOCK", 1000)
+    source_of(kind, folder, rows(400))
+    name = f"rows{WRITERS[kind][1]}"
+    data = data_of(remote(kind, f"{web.url}/{name}"))
+    assert epoch(data).most_common(1)[0][1] == 1
+    assert web.counts["bytes"] <= 1.2 * (folder / name).stat().st_size
+    before = web.counts["bytes"]
+    assert epoch(data_of(remote(kind, f"{web.url}/{name}", corrupt="skip")))
+    assert web.counts["bytes"] == before
+
+
+def test_a_full_cache_fetches_no_more_than_what_is_read(folder, web, monkeypatch, caplog):
+    monkeypatch.setattr(block_cache, "BLOCK", 1000)
+    monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "0.000005")
+    source_of(JSONLines, folder, rows(400))
+    size = (folder / "rows.jsonl").stat().st_size
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    indexed = web.counts["bytes"]
+    assert indexed <= 1.2 * size
+    order = np.random.default_rng(0).permutation(len(records))
+    assert len({records[int(index)]["text"] for index in order}) == len(records)
+    assert 0.5 * size < web.counts["bytes"] - indexed <= size
+    assert sum(path.stat().st_size for path in (folder.parent / "cache/blocks").rglob("*") if path.is_file()) <= 5000
+    assert (
+        "is full, with 5e-06 GB in use: what is not there is fetched whenever it is read; TXJAX_REMOTE" in caplog.text
+    )
+
+
+def test_blocks_that_are_not_used_leave_the_least_recently_used_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(block_cache, "BLOCK", 10)
+    monkeypatch.setattr(block_cache, "SHARE", 1)
+    fetched = []
+
+    def fetch(start, end):
+        fetched.append((start, end))
+        return bytes(range(start, end))
+
+    cache = BlockCache(tmp_path, 60, "")
+    assert cache.read("a", 65, 8, 32, fetch) == bytes(range(8, 32)) and len(fetched) == 4
+    assert cache.read("a", 65, 39, 65, fetch) == bytes(range(39, 65)) and len(fetched) == 7
+    blocks = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(blocks) == 6 and fetched[-1] == (60, 65)  # there was no room for the last one
+    for age, name in enumerate(blocks):
+        os.utime(tmp_path / "a" / name, (1e9 + age, 1e9 + age))
+    later = BlockCache(tmp_path, 60, "")
+    assert later.read("a", 65, 0, 5, fetch) == bytes(range(5)) and len(fetched) == 7
+    assert later.read("b", 20, 0, 20, fetch) == bytes(range(20)) and fetched[7:] == [(0, 10), (10, 20)]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [blocks[0], *blocks[3:]]
+
+
+def test_a_block_that_is_cut_is_fetched_again(folder, web):
+    source_of(JSONLines, folder, rows())
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    before = records.read(0, len(records))
+    (block,) = (path for path in (folder.parent / "cache/blocks").rglob("*") if path.is_file())
+    block.write_bytes(block.read_bytes()[:100])
+    assert records.read(0, len(records)) == before
+
+
+# Changes and faults
+
+
+def changed_files(path: Path):
+    """Ways to change a file, and what is said of it."""
+    yield lambda: path.write_text(path.read_text() + "\n"), r"\(\d+ bytes, now \d+\); start again to index it anew"
+    yield lambda: path.write_text("x" + path.read_text()[1:]), r"\(another version\); start again"
+    yield lambda: path.write_text(""), r"\(\d+ bytes, now 0\); start again"
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("etags", [True, False])
+def test_a_file_that_changes_is_noticed_when_bytes_of_it_are_fetched(number, etags, folder, web):
+    web.etags = etags
+    source_of(JSONLines, folder, rows())
+    path = folder / "rows.jsonl"
+    os.utime(path, (0, 0))
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    before = records.read(0, len(records))
+    change, message = list(changed_files(path))[number]
+    change()
+    assert records.read(0, len(records)) == before  # from the blocks, which are of the version before
+    shutil.rmtree(folder.parent / "cache/blocks")
+    with pytest.raises(ChangedData, match=f"^{web.url}/rows.jsonl has changed since the run began {message}"):
+        records[len(records) - 1]
+
+
+def test_a_file_that_is_removed_and_one_that_comes_again(folder, web):
+    source_of(JSONLines, folder, rows())
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    path = (folder / "rows.jsonl").rename(folder / "away")
+    shutil.rmtree(folder.parent / "cache/blocks")
+    with pytest.raises(CorruptData, match=f"^{web.url}/rows.jsonl was there when the run began: No such file"):
+        records[0]
+    path.rename(folder / "rows.jsonl")
+    assert records[0]["text"]
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "429", "cut"])
+def test_a_fault_is_repeated(fault, folder, web):
+    local = source_of(JSONLines, folder, rows())
+    web.faults = [fault] * 3
+    assert read(JSONLines(f"{web.url}/rows.jsonl")) == read(local) and not web.faults
+
+
+def test_an_outage_ends_in_one_line(folder, web):
+    source_of(JSONLines, folder, rows())
+    web.faults = ["500"] * 1000
+    message = rf"^{web.url}/rows.jsonl cannot be reached: its answer is 500; \d+ tries$"
+    with pytest.raises(RunError, match=message):
+        JSONLines(f"{web.url}/rows.jsonl").features()
+
+
+@pytest.mark.parametrize("kind", ["JSONLines", "JSONArrays", "ParquetFiles", "WebDataset", "compressed"])
+@pytest.mark.parametrize("fault", ["403", "401", "400"])
+def test_what_no_repetition_changes_is_one_line_at_once(kind, fault, folder, web):
+    kind, packed = {kind.__name__: kind for kind in REMOTE}.get(kind, JSONLines), kind == "compressed"
+    source_of(kind, folder, rows())
+    path = folder / f"rows{WRITERS[kind][1]}"
+    path = compress(path) if packed else path
+    web.faults = [fault] * 2
+    begun = time.monotonic()
+    message = (
+        rf"^data\.source: expected a file, .* that can be read, got '{web.url}/{path.name}'; its answer is {fault}$"
+    )
+    with pytest.raises(UserError, match=message):
+        remote(kind, f"{web.url}/{path.name}").features()
+    assert len(web.faults) == 1 and time.monotonic() - begun < 1
+
+
+def test_mistakes_are_one_line(folder, web, bucket):
+    source_of(JSONLines, folder, rows())
+    url = bucket(folder, "mistakes")
+    web.ranges = False
+    for path, message in {
+        f"{web.url}/none.jsonl": "got 'http.*'; there is none, or no such",
+        f"{web.url}/*.jsonl": "expected the URL of one file, without .*; a web server has no lists of its files",
+        f"{web.url}/rows.jsonl": "that can be read, got 'http.*rows.jsonl'; Operation not supported: Range request",
+        f"{url}/none/*.jsonl": "got 's3:.*'; there is none, or no such",
+        f"{url}//rows.jsonl": "that can be read, got 's3:.*'; Could not parse path",
+        "s3://nowhere/*.jsonl": "that can be read, got 's3://nowhere/'; its answer is 404, NoSuchBucket",
+        "s3://nowhere/rows.jsonl": "got 's3:.*'; there is none, or no such",
+        f"{url}": "expected a path or pattern that ends with .*; a folder needs a pattern, such as FOLDER/",
+    }.items():
+        with pytest.raises(
+            UserError, match=rf"^data\.source: (expected a file, or a pattern of files, )?{message}"
+        ) as error:
+            NextTokenWindows(source=path, length=8).check()
+        assert "\n" not in str(error.value)
+    for source in (ImageFolder(url), ConversationFiles(f"{url}/*.json"), ConversationFiles("a/*.json", images=url)):
+        with pytest.raises(UserError, match=r"on a local disk, got 's3:.*'; copy them, or pack them into tar files"):
+            source.features()
+
+
+def test_a_limit_that_is_no_number_is_one_line(folder, web, monkeypatch):
+    source_of(JSONLines, folder, rows())
+    monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "10 GB")
+    with pytest.raises(UserError, match="^TXJAX_REMOTE_CACHE_GB: expected a number of GB, got '10 GB'$"):
+        JSONLines(f"{web.url}/rows.jsonl").features()
