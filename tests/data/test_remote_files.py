@@ -9,7 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from txjax.data import ConversationFiles, ImageFolder, JSONLines, NextTokenWindows, WebDataset, train_batches
+from txjax.data import (
+    ArrowFiles,
+    ConversationFiles,
+    ImageFolder,
+    JSONArrays,
+    JSONLines,
+    NextTokenWindows,
+    ParquetFiles,
+    WebDataset,
+    train_batches,
+)
 from txjax.data.sources import remote_files
 from txjax.data.sources.media_folders import MediaFolder
 from txjax.data.tfds.records import ChangedData, CorruptData
@@ -140,8 +150,8 @@ def epoch(data) -> Counter:
 @pytest.mark.parametrize("kind", [JSONLines, WebDataset], ids=lambda kind: kind.__name__)
 def test_an_epoch_in_random_order_fetches_each_byte_once(kind, folder, web, monkeypatch):
     """Bytes that the index needs included; the next run fetches none."""
-    monkeypatch.setattr(block_cache, "BLOCK", 1000)
-    source_of(kind, folder, rows(400))
+    monkeypatch.setattr(block_cache, "BLOCK", 10_000)
+    source_of(kind, folder, rows(100))
     name = f"rows{WRITERS[kind][1]}"
     data = data_of(remote(kind, f"{web.url}/{name}"))
     assert epoch(data).most_common(1)[0][1] == 1
@@ -154,14 +164,14 @@ def test_an_epoch_in_random_order_fetches_each_byte_once(kind, folder, web, monk
 def test_a_full_cache_fetches_no_more_than_what_is_read(folder, web, monkeypatch, caplog):
     monkeypatch.setattr(block_cache, "BLOCK", 1000)
     monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "0.000005")
-    source_of(JSONLines, folder, rows(400))
+    source_of(JSONLines, folder, rows(200))
     size = (folder / "rows.jsonl").stat().st_size
     records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
     indexed = web.counts["bytes"]
-    assert indexed <= 1.2 * size
+    assert indexed <= 2 * size  # for the index, and for the columns by the first 1,000 rows
     order = np.random.default_rng(0).permutation(len(records))
     assert len({records[int(index)]["text"] for index in order}) == len(records)
-    assert 0.5 * size < web.counts["bytes"] - indexed <= size
+    assert 0.3 * size < web.counts["bytes"] - indexed <= size
     assert sum(path.stat().st_size for path in (folder.parent / "cache/blocks").rglob("*") if path.is_file()) <= 5000
     assert (
         "is full, with 5e-06 GB in use: what is not there is fetched whenever it is read; TXJAX_REMOTE" in caplog.text
@@ -209,8 +219,7 @@ def changed_files(path: Path):
     yield lambda: path.write_text(""), r"\(\d+ bytes, now 0\); start again"
 
 
-@pytest.mark.parametrize("number", range(3))
-@pytest.mark.parametrize("etags", [True, False])
+@pytest.mark.parametrize(("number", "etags"), [(0, True), (1, True), (1, False), (2, False)])
 def test_a_file_that_changes_is_noticed_when_bytes_of_it_are_fetched(number, etags, folder, web):
     web.etags = etags
     source_of(JSONLines, folder, rows())
@@ -237,7 +246,7 @@ def test_a_file_that_is_removed_and_one_that_comes_again(folder, web):
     assert records[0]["text"]
 
 
-@pytest.mark.parametrize("fault", ["500", "503", "429", "cut"])
+@pytest.mark.parametrize("fault", ["500", "429", "cut"])
 def test_a_fault_is_repeated(fault, folder, web):
     local = source_of(JSONLines, folder, rows())
     web.faults = [fault] * 3
@@ -252,10 +261,17 @@ def test_an_outage_ends_in_one_line(folder, web):
         JSONLines(f"{web.url}/rows.jsonl").features()
 
 
-@pytest.mark.parametrize("kind", ["JSONLines", "JSONArrays", "ParquetFiles", "WebDataset", "compressed"])
-@pytest.mark.parametrize("fault", ["403", "401", "400"])
-def test_what_no_repetition_changes_is_one_line_at_once(kind, fault, folder, web):
-    kind, packed = {kind.__name__: kind for kind in REMOTE}.get(kind, JSONLines), kind == "compressed"
+@pytest.mark.parametrize(
+    ("kind", "packed", "fault"),
+    [
+        (JSONLines, True, "403"),
+        (JSONArrays, False, "401"),
+        (ParquetFiles, False, "403"),
+        (ArrowFiles, False, "400"),
+        (WebDataset, False, "403"),
+    ],
+)
+def test_what_no_repetition_changes_is_one_line_at_once(kind, packed, fault, folder, web):
     source_of(kind, folder, rows())
     path = folder / f"rows{WRITERS[kind][1]}"
     path = compress(path) if packed else path

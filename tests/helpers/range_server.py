@@ -40,6 +40,7 @@ def range_server(folder: Path) -> Iterator[RangeServer]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16  # an answer is one packet, if it is small
 
         def respond(self) -> None:
             fault = state.faults.pop(0) if state.faults and self.command == "GET" else ""
