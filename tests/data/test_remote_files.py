@@ -1,5 +1,6 @@
 """Files of buckets and of web servers: the same rows as on a disk, few bytes, one line for what is wrong."""
 
+import json
 import os
 import shutil
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from txjax.__main__ import main
 from txjax.data import (
     ArrowFiles,
     ConversationFiles,
@@ -27,7 +29,7 @@ from txjax.io import block_cache, store_client
 from txjax.io.block_cache import BlockCache
 from txjax.types import RunError, UserError
 
-from helpers import object_stores
+from helpers import gcs_server, object_stores, runs
 from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of
 from helpers.range_server import range_server
 
@@ -63,26 +65,26 @@ def web(folder):
         yield server
 
 
-@pytest.fixture(scope="module")
-def s3():
-    with object_stores.moto() as server:
+@pytest.fixture(scope="module", params=["s3", pytest.param("gs", marks=pytest.mark.slow)])
+def store_server(request):
+    with object_stores.moto() if request.param == "s3" else gcs_server.gcs() as server:
         yield server
 
 
 @pytest.fixture
-def bucket(s3, monkeypatch):
+def bucket(store_server, monkeypatch):
     """What copies a folder to a bucket."""
     from obstore.store import from_url
 
-    for name, value in s3.variables.items():
+    for name, value in store_server.variables.items():
         monkeypatch.setenv(name, value)
-    store = from_url(s3.url, client_options={"allow_http": True})
+    store = from_url(store_server.url, client_options={"allow_http": True})
 
     def copy(source: Path, to: str) -> str:
         for path in source.rglob("*"):
             if path.is_file():
                 store.put(f"{to}/{path.relative_to(source).as_posix()}", path.read_bytes())
-        return f"{s3.url}/{to}"
+        return f"{store_server.url}/{to}"
 
     return copy
 
@@ -105,7 +107,9 @@ def test_files_of_a_bucket_have_the_rows_splits_and_fingerprints_of_files_on_a_d
     local = source_of(kind, folder, rows(20, 40), name="b c")
     source = remote(kind, f"{bucket(folder, kind.__name__)}/*{WRITERS[kind][1]}")
     assert read(source) == read(local)
-    assert source.open("train", ["text"]).place(0).startswith(f"s3://runs/{kind.__name__}/a{WRITERS[kind][1]}: ")
+    assert (
+        source.open("train", ["text"]).place(0).startswith(f"{source.paths.rpartition('/')[0]}/a{WRITERS[kind][1]}: ")
+    )
 
 
 @every_kind
@@ -288,24 +292,24 @@ def test_what_no_repetition_changes_is_one_line_at_once(kind, packed, fault, fol
 def test_mistakes_are_one_line(folder, web, bucket):
     source_of(JSONLines, folder, rows())
     url = bucket(folder, "mistakes")
+    nowhere = f"{url.partition(':')[0]}://nowhere"
     web.ranges = False
+    missing = "got '.*'; there is none, or no such bucket"
     for path, message in {
-        f"{web.url}/none.jsonl": "got 'http.*'; there is none, or no such",
-        f"{web.url}/*.jsonl": "expected the URL of one file, without .*; a web server has no lists of its files",
-        f"{web.url}/rows.jsonl": "that can be read, got 'http.*rows.jsonl'; Operation not supported: Range request",
-        f"{url}/none/*.jsonl": "got 's3:.*'; there is none, or no such",
-        f"{url}//rows.jsonl": "that can be read, got 's3:.*'; Could not parse path",
-        "s3://nowhere/*.jsonl": "that can be read, got 's3://nowhere/'; its answer is 404, NoSuchBucket",
-        "s3://nowhere/rows.jsonl": "got 's3:.*'; there is none, or no such",
-        f"{url}": "expected a path or pattern that ends with .*; a folder needs a pattern, such as FOLDER/",
+        f"{web.url}/none.jsonl": missing,
+        f"{url}/none/*.jsonl": missing,
+        f"{nowhere}/rows.jsonl": missing,
+        f"{nowhere}/*.jsonl": "that can be read, got '.*nowhere/'; its answer is 404, NoSuchBucket",
+        f"{web.url}/*.jsonl": "without .*, got '.*'; a web server has no lists of its files",
+        f"{web.url}/rows.jsonl": "that can be read, got '.*rows.jsonl'; Operation not supported: Range request",
+        f"{url}//rows.jsonl": "that can be read, got '.*'; Could not parse path",
+        url: "a source such as .*, got '.*'; a folder needs a pattern, such as FOLDER/",
     }.items():
-        with pytest.raises(
-            UserError, match=rf"^data\.source: (expected a file, or a pattern of files, )?{message}"
-        ) as error:
+        with pytest.raises(UserError, match=rf"^data\.source: expected .*{message}") as error:
             NextTokenWindows(source=path, length=8).check()
         assert "\n" not in str(error.value)
     for source in (ImageFolder(url), ConversationFiles(f"{url}/*.json"), ConversationFiles("a/*.json", images=url)):
-        with pytest.raises(UserError, match=r"on a local disk, got 's3:.*'; copy them, or pack them into tar files"):
+        with pytest.raises(UserError, match="on a local disk, got '.*'; copy them, or pack them into tar files"):
             source.features()
 
 
@@ -314,3 +318,39 @@ def test_a_limit_that_is_no_number_is_one_line(folder, web, monkeypatch):
     monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "10 GB")
     with pytest.raises(UserError, match="^TXJAX_REMOTE_CACHE_GB: expected a number of GB, got '10 GB'$"):
         JSONLines(f"{web.url}/rows.jsonl").features()
+
+
+# Runs
+
+ROOT = Path(__file__).parents[2]
+SIZES = ("--config.model.width=8", "--config.model.depth=1", "--config.model.heads=1", "--config.data.length=16")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_resumes_exactly(folder, web, capsys):
+    """While a tenth of the requests fails; and each start has an empty cache of blocks."""
+    source_of(JSONLines, folder, rows(300))
+    web.faults = ["", "", "", "", "500", "", "", "", "", "cut"] * 1000
+    flags = [f"--config={ROOT}/configs/text/gpt_tiny.py", f"--config.data.source={web.url}/rows.jsonl", *SIZES]
+    flags += ["--config.batch_size=4", "--config.num_steps=24", "--config.optimizer.schedule.warmup_steps=0"]
+    assert main(["chaos", *flags, "--kills=4", "--steps=24", f"--workdir={folder.parent}/trial", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert result["exact"] and len(result["interruptions"]) == 4
+    assert len(web.faults) < 10_000
+
+
+@pytest.mark.slow
+def test_a_run_on_files_of_a_bucket_resumes_and_a_changed_one_does_not(folder, bucket, tmp_path):
+    source_of(JSONLines, folder, rows(100))
+    config = tmp_path / "lines.py"
+    config.write_text(runs.CONFIG)
+    url = bucket(folder, "run")
+    flags = [f"--config.data.source={url}/*.jsonl", "--config.evals={}", "--config.checkpoint.best=None"]
+    for until in (2, 4):
+        code, _, err = runs.train_here(config, tmp_path / "run", *flags, f"--until={until}")
+        assert code == 0, err
+    source_of(JSONLines, folder, rows(101))
+    bucket(folder, "run")
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=6")
+    assert code == 2 and len(err.strip().splitlines()) == 1, err
+    assert f"{url}/rows.jsonl had 100 rows and has 101; take another --workdir" in err

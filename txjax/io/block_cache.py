@@ -55,11 +55,11 @@ class BlockCache:
         for number in range(start // BLOCK, -(-end // BLOCK) if start < end else 0):
             first = number * BLOCK
             last = min(first + BLOCK, size)
-            path = self.folder / file / f"{number:08d}"
+            path = f"{self.folder}/{file}/{number:08d}"
             parts.append(self._part(path, first, last, max(start, first), min(end, last), fetch))
         return b"".join(parts)
 
-    def _part(self, path: Path, first: int, last: int, start: int, end: int, fetch: Fetch) -> bytes:
+    def _part(self, path: str, first: int, last: int, start: int, end: int, fetch: Fetch) -> bytes:
         """Bytes `start` to `end` - 1, of the block from `first` to `last` - 1."""
         part = slice(start - first, end - first)
         content = _read(path, part)
@@ -69,8 +69,8 @@ class BlockCache:
                 if content is None and self._take_room(last - first):
                     block = fetch(first, last)
                     with dispensable(self.folder):
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        replace_bytes(path, block)
+                        Path(path).parent.mkdir(parents=True, exist_ok=True)
+                        replace_bytes(Path(path), block)
                     return block[part]
         return fetch(start, end) if content is None else content
 
@@ -113,7 +113,7 @@ def _blocks(folder: Path) -> list[tuple[float, int, Path]]:
     return blocks
 
 
-def _read(path: Path, part: slice) -> bytes | None:
+def _read(path: str, part: slice) -> bytes | None:
     """A part of a block; None if it is not there."""
     try:
         handle = os.open(path, os.O_RDONLY)

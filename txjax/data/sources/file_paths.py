@@ -28,12 +28,12 @@ def find_files(patterns: str | Sequence[str], field: str = "data.source") -> lis
     return [by_path[path] for path in sorted(by_path)]
 
 
-def check_local(paths: object, what: str) -> None:
+def check_local(paths: str | Sequence[str], what: str) -> None:
     """Raises UserError if files that are read from a local disk alone are named by a URL.
 
     Args:
       what: the files.
     """
-    if url := next((path for path in ([paths] if isinstance(paths, str) else list(paths)) if is_url(path)), None):
+    for url in filter(is_url, (paths,) if isinstance(paths, str) else paths):
         hint = "copy them, or pack them into tar files, which are read where they lie"
         raise UserError("data.source", f"{what} on a local disk", url, hint=hint)

@@ -51,7 +51,8 @@ class RemoteFile(FileState):
         pass
 
     def read(self, start: int, end: int) -> bytes:
-        return _block_cache(cache_dir()).read(self._name, self.size, start, min(end, self.size), self._fetch)
+        blocks = _block_cache(os.environ.get("TXJAX_CACHE_DIR"))
+        return blocks.read(self._name, self.size, start, min(end, self.size), self._fetch)
 
     def _fetch(self, start: int, end: int) -> bytes:
         root, key = split_url(self.path)
@@ -143,13 +144,14 @@ def open_store(root: str, process: int) -> RemoteStore:
 
 
 @functools.lru_cache(maxsize=8)
-def _block_cache(folder: Path) -> BlockCache:
+def _block_cache(parent: str | None) -> BlockCache:
+    """The blocks in the cache folder, of which TXJAX_CACHE_DIR may name another one."""
     text = os.environ.get(LIMIT_VARIABLE) or str(LIMIT_GB)
     try:
-        limit = float(text)
-    except ValueError:
+        limit = int(float(text) * 1e9)
+    except (ValueError, OverflowError):
         raise UserError(LIMIT_VARIABLE, "a number of GB", text) from None
-    return BlockCache(folder / "blocks", int(limit * 1e9), f"{LIMIT_VARIABLE} is the limit")
+    return BlockCache(cache_dir() / "blocks", limit, f"{LIMIT_VARIABLE} is the limit")
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -193,4 +195,5 @@ def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _state(path: str, meta: Any) -> RemoteFile:
-    return RemoteFile(path, meta["size"], meta["e_tag"] or meta["last_modified"].isoformat())
+    tag = (meta["e_tag"] or "").strip('"')  # which some servers' lists lack
+    return RemoteFile(path, meta["size"], tag or meta["last_modified"].isoformat())
