@@ -50,6 +50,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(store_client, "LIMIT_SECONDS", 1.0)
     monkeypatch.setattr(store_client, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e-6)
     remote_files.open_store.cache_clear()
 
 
@@ -213,6 +214,15 @@ def test_a_block_that_is_cut_is_fetched_again(folder, web):
     assert records.read(0, len(records)) == before
 
 
+def test_checks_before_a_run_share_one_look_for_the_files(folder, web, monkeypatch):
+    monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e9)
+    source_of(JSONLines, folder, rows())
+    source = JSONLines(f"{web.url}/rows.jsonl")
+    for _ in range(3):
+        source.check("train")
+    assert web.counts["requests"] == 2  # its state, and its bytes
+
+
 # Changes and faults
 
 
@@ -298,7 +308,7 @@ def test_mistakes_are_one_line(folder, web, bucket):
     for path, message in {
         f"{web.url}/none.jsonl": missing,
         f"{url}/none/*.jsonl": missing,
-        f"{nowhere}/*.jsonl": "that can be read, got '.*nowhere/'; its answer is 404, NoSuchBucket",
+        f"{nowhere}/*.jsonl": "that can be read, got '.*nowhere/'; its answer is 404",
         f"{web.url}/*.jsonl": "without .*, got '.*'; a web server has no lists of its files",
         f"{web.url}/rows.jsonl": "that can be read, got '.*rows.jsonl'; Operation not supported: Range request",
         f"{url}//rows.jsonl": "that can be read, got '.*'; Could not parse path",

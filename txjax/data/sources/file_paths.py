@@ -13,18 +13,17 @@ def find_files(patterns: str | Sequence[str], field: str = "data.source") -> lis
     """The files of one or several paths, patterns or URLs, sorted by path. Hidden ones are left out.
 
     Raises:
-      UserError: there are none, or one is a folder.
+      UserError: there are none, none of a URL, or one is a folder.
     """
     listed = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    remote = [file for pattern in listed if is_url(pattern) for file in find_remote_files(pattern, field)]
+    files: list[FileState] = [file for url in filter(is_url, listed) for file in find_remote_files(url, field)]
     local = [pattern for pattern in listed if not is_url(pattern)]
     paths = sorted({path for pattern in local for path in glob.glob(os.path.expanduser(pattern), recursive=True)})
-    files = [*remote, *(LocalFile.of(path) for path in paths if os.path.isfile(path))]
+    files += [LocalFile.of(path) for path in paths if os.path.isfile(path)]
     if not files:
-        hint = f"in {os.getcwd()}" if local else "there is none, or no such bucket"
-        hint = f"{paths[0]} is a folder" if paths else hint
+        hint = f"in {os.getcwd()}" if not paths else f"{paths[0]} is a folder"
         raise UserError(field, "a file, or a pattern of files", " ".join(listed), hint=hint)
-    by_path: dict[str, FileState] = {file.path: file for file in files}
+    by_path = {file.path: file for file in files}
     return [by_path[path] for path in sorted(by_path)]
 
 

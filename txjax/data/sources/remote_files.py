@@ -14,6 +14,7 @@ import io
 import os
 import re
 import shutil
+import time
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from txjax.types import UserError
 FIELD = "data.source"
 LIMIT_VARIABLE = "TXJAX_REMOTE_CACHE_GB"
 LIMIT_GB = 50.0
+LIST_SECONDS = 10.0  # in which the checks before a run, of which each looks for the files, take one answer
 
 
 def is_url(path: str) -> bool:
@@ -132,8 +134,12 @@ class RemoteStore(StoreClient):
             raise ConnectionError("the answer is cut")
         return answer.meta, content
 
-    def list(self, folder: str) -> list[Any]:
-        """What is known of all files of a folder and of its folders."""
+    def list_folder(self, folder: str) -> list[Any]:
+        """What is known of the files of a folder."""
+        return list(self.repeat(folder, lambda: self.store.list_with_delimiter(folder or None))["objects"])
+
+    def list_tree(self, folder: str) -> list[Any]:
+        """What is known of the files of a folder and of all folders in it."""
         return [meta for page in self.repeat(folder, lambda: list(self.store.list(folder or None))) for meta in page]
 
 
@@ -161,24 +167,34 @@ def split_url(url: str) -> tuple[str, str]:
     return f"{scheme}://{host}", urllib.parse.unquote(key) if scheme.startswith("http") else key
 
 
-def find_remote_files(pattern: str, field: str) -> list[RemoteFile]:
-    """The files of a URL, or of a pattern in a bucket: none if there are none. Hidden ones are left out.
+def find_remote_files(pattern: str, field: str) -> Sequence[RemoteFile]:
+    """The files of a URL, or of a pattern in a bucket, as they were at most `LIST_SECONDS` ago, without hidden ones.
 
     Raises:
-      UserError: a pattern for a web server, which has no lists; or no repetition of a request helps.
+      UserError: there are none; a pattern for a web server, which has no lists; or no repetition of a request helps.
     """
+    return _find(pattern, field, int(time.monotonic() / LIST_SECONDS))
+
+
+@functools.lru_cache(maxsize=256)
+def _find(pattern: str, field: str, period: int) -> Sequence[RemoteFile]:
     root, key = split_url(pattern)
     if root.startswith("http") and ("?" in pattern or glob.has_magic(pattern)):
         hint = "a web server has no lists of its files; several are named as JSONLines((URL, URL))"
         raise UserError(field, "the URL of one file, without * ? [", pattern, hint=hint)
     store = open_store(root, os.getpid())
-    if not glob.has_magic(key):
+    if glob.has_magic(key):
+        parts = key.split("/")
+        depth = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+        list_files = store.list_folder if depth == len(parts) - 1 and parts[-1] != "**" else store.list_tree
+        metas = list_files("/".join(parts[:depth]))
+        files = [_state(f"{root}/{meta['path']}", meta) for meta in metas if matches(meta["path"].split("/"), parts)]
+    else:
         meta = store.head(key)
-        return [] if meta is None else [_state(pattern, meta)]
-    parts = key.split("/")
-    depth = next(number for number, part in enumerate(parts) if glob.has_magic(part))
-    metas = store.list("/".join(parts[:depth]))
-    return [_state(f"{root}/{meta['path']}", meta) for meta in metas if matches(meta["path"].split("/"), parts)]
+        files = [] if meta is None else [_state(pattern, meta)]
+    if not files:
+        raise UserError(field, "a file, or a pattern of files", pattern, hint="there is none, or no such bucket")
+    return files
 
 
 def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
