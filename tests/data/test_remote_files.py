@@ -276,24 +276,23 @@ def test_an_outage_ends_in_one_line(folder, web):
 
 
 @pytest.mark.parametrize(
-    ("kind", "packed", "fault"),
+    ("kind", "packed", "fault", "reason"),
     [
-        (JSONLines, True, "403"),
-        (JSONArrays, False, "401"),
-        (ParquetFiles, False, "403"),
-        (ArrowFiles, False, "400"),
-        (WebDataset, False, "403"),
+        (JSONLines, True, "403", "its answer is 403"),
+        (JSONArrays, False, "401", "its answer is 401"),
+        (ParquetFiles, False, "403", "its answer is 403"),
+        (ArrowFiles, False, "400", "its answer is 400"),
+        (WebDataset, False, "403", "its answer is 403"),
+        (JSONLines, False, "301", "the bucket is in another region: set AWS_REGION"),
     ],
 )
-def test_what_no_repetition_changes_is_one_line_at_once(kind, packed, fault, folder, web):
+def test_what_no_repetition_changes_is_one_line_at_once(kind, packed, fault, reason, folder, web):
     source_of(kind, folder, rows())
     path = folder / f"rows{WRITERS[kind][1]}"
     path = compress(path) if packed else path
     web.faults = [fault] * 2
     begun = time.monotonic()
-    message = (
-        rf"^data\.source: expected a file, .* that can be read, got '{web.url}/{path.name}'; its answer is {fault}$"
-    )
+    message = rf"^data\.source: expected a file, .* that can be read, got '{web.url}/{path.name}'; {reason}$"
     with pytest.raises(UserError, match=message):
         remote(kind, f"{web.url}/{path.name}").features()
     assert len(web.faults) == 1 and time.monotonic() - begun < 1

@@ -41,7 +41,8 @@ class FileState:
         """Bytes `start` to `end` - 1, or up to the end of the file.
 
         Raises:
-          CorruptData: they can't be read, or are known to be no longer as they were.
+          CorruptData: they are known to be no longer as they were.
+          OSError, RunError or UserError: they can't be read.
         """
         raise NotImplementedError
 

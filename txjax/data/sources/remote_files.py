@@ -211,5 +211,5 @@ def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _state(path: str, meta: Any) -> RemoteFile:
-    tag = (meta["e_tag"] or "").strip('"')  # which some servers' lists lack
+    tag = (meta["e_tag"] or "").strip('"')  # the lists of some servers lack the quotes
     return RemoteFile(path, meta["size"], tag or meta["last_modified"].isoformat())
