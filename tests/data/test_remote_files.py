@@ -342,11 +342,11 @@ def test_a_run_that_is_killed_resumes_exactly(folder, web, monkeypatch, capsys):
     web.faults = (["500", "cut"] + [""] * 98) * 1000
     flags = [f"--config={CLASSIFIER}", f"--config.data.source={web.url}/rows.jsonl", *SIZES]
     flags += ["--config.data.text=text", "--config.data.label=label", "--config.optimizer.schedule.warmup_steps=0"]
-    flags += ["--config.num_steps=16", "--kills=3", "--steps=16", f"--workdir={folder.parent}/trial", "--json"]
+    flags += ["--config.num_steps=8", "--kills=2", "--steps=8", f"--workdir={folder.parent}/trial", "--json"]
     assert main(["chaos", *flags]) == 0
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    assert result["exact"] and len(result["interruptions"]) == 3
-    assert web.counts["requests"] > 4 * 16 * 4
+    assert result["exact"] and len(result["interruptions"]) == 2
+    assert web.counts["requests"] > 3 * 8 * 4
 
 
 @pytest.mark.slow
