@@ -350,17 +350,18 @@ def test_a_run_that_is_killed_resumes_exactly(folder, web, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_on_files_of_a_bucket_resumes_and_a_changed_one_does_not(folder, bucket, tmp_path):
+def test_a_run_moves_to_a_bucket_and_resumes_but_not_on_changed_files(folder, bucket, tmp_path):
     source_of(JSONLines, folder, rows(100))
     config = tmp_path / "lines.py"
     config.write_text(runs.CONFIG)
     url = bucket(folder, "run")
-    flags = [f"--config.data.source={url}/*.jsonl", "--config.evals={}", "--config.checkpoint.best=None"]
-    for until in (2, 4):
+    flags = ["", "--config.evals={}", "--config.checkpoint.best=None", "--allow_config_change"]
+    for source, until in ((folder, 2), (url, 4), (url, 6)):
+        flags[0] = f"--config.data.source={source}/*.jsonl"
         code, _, err = runs.train_here(config, tmp_path / "run", *flags, f"--until={until}")
         assert code == 0, err
     source_of(JSONLines, folder, rows(101))
     bucket(folder, "run")
-    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=6")
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=8")
     assert code == 2 and len(err.strip().splitlines()) == 1, err
     assert f"{url}/rows.jsonl had 100 rows and has 101; take another --workdir" in err
