@@ -26,6 +26,7 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from txjax.data import TFDS
+from txjax.data.sources.file_states import LocalFile
 from txjax.data.sources.line_index import cut_blocks, cut_lines, cut_quoted_lines, index_file
 from txjax.data.sources.record_source import Records, RecordSource
 from txjax.data.sources.source_of import source_at
@@ -91,8 +92,8 @@ def compare_indexes(folder: Path, words: int, size: int) -> None:
             for _ in range(-(-size // len(content))):
                 file.write(content)
         counted = shortest(functools.partial(subprocess.check_output, ["wc", "-l", path]))
-        indexed = shortest(functools.partial(index_file, str(path), cut))
-        count = len(index_file(str(path), cut)[0])
+        indexed = shortest(functools.partial(index_file, LocalFile.of(str(path)), cut))
+        count = len(index_file(LocalFile.of(str(path)), cut)[0])
         megabytes = path.stat().st_size / 1e6
         ratio = indexed / counted
         print(f"{title}, {words} words | {count} | {megabytes:.0f} | {indexed:.3f} | {counted:.3f} | {ratio:.1f}")

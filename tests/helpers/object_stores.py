@@ -112,7 +112,7 @@ def _with_bucket(port: str) -> dict[str, str]:
         try:
             with urllib.request.urlopen(request, timeout=10):
                 return KEYS | {"AWS_ENDPOINT_URL": endpoint}
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from txjax.train.bucket import client, commits, lease, transfer
+from txjax.io import store_client
+from txjax.train.bucket import commits, lease, transfer
 from txjax.train.bucket.client import Bucket
 from txjax.train.bucket.commits import Entry, Piece
 from txjax.train.bucket.lease import Lease, Overtaken
@@ -29,7 +30,7 @@ def bucket(store):
 
 def bucket_of(store):
     bucket = Bucket("--workdir", URL)
-    bucket._store = store
+    bucket.store = store
     return bucket
 
 
@@ -38,8 +39,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(lease, "DEAD_SECONDS", 0.5)
-    monkeypatch.setattr(client, "LIMIT_SECONDS", 1.0)
-    monkeypatch.setattr(client, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(store_client, "LIMIT_SECONDS", 1.0)
+    monkeypatch.setattr(store_client, "PAUSE_SECONDS", 0.05)
 
 
 def dead(bucket, place=None, files=None):

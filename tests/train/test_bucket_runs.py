@@ -26,11 +26,12 @@ HIT = (
     runs.CONFIG
     + """
 import os, signal
-from txjax.train.bucket import client, lease, mirror
+from txjax.io import store_client
+from txjax.train.bucket import lease, mirror
 from txjax.train.bucket.client import Bucket
 
 lease.BEAT_SECONDS, lease.DEAD_SECONDS, lease.LOOK_SECONDS, mirror.POLL_SECONDS = 0.5, 2.0, 0.2, 0.05
-client.REQUEST_SECONDS, client.LIMIT_SECONDS = 2.0, float(os.environ.get("LIMIT", "5"))
+store_client.REQUEST_SECONDS, store_client.LIMIT_SECONDS = 2.0, float(os.environ.get("LIMIT", "5"))
 kind, prefix, after, number = f"{os.environ.get('HIT', 'nothing::0')}:{int(signal.SIGKILL)}".split(":")[:4]
 if kind != "nothing":
     request, calls = getattr(Bucket, kind), []

@@ -1,1 +1,1 @@
-"""Durable writes of files, digests of folders, and errors of disks."""
+"""Durable writes of files, digests of folders, errors of disks, and requests to object stores."""

@@ -17,7 +17,7 @@ from txjax.data.loading import disk_cache
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import FileState, LocalFile
 from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError
 
@@ -27,10 +27,13 @@ LAYOUT = 1  # version of the files in the cache
 
 @dataclasses.dataclass
 class ArrowFiles(FileSource):
-    """Arrow files, read in place by memory map. Classes are those that the library `datasets` names."""
+    """Arrow files, mapped into memory where they lie; remote ones are copied into the cache.
+
+    Classes are those that the library `datasets` names.
+    """
 
     def read_files(self, files: list[FileState]) -> Rows:
-        return ArrowRows(files, files)
+        return ArrowRows(files, [file.on_disk() for file in files])
 
     def stated_columns(self, rows: Rows) -> dict[str, Column]:
         assert isinstance(rows, ArrowRows)
@@ -59,7 +62,7 @@ def stated_features(schema: Any) -> dict[str, dict[str, Any]]:
     return {}
 
 
-def rewrite(file: FileState) -> FileState:
+def rewrite(file: FileState) -> LocalFile:
     """A Parquet file as Arrow in the cache."""
 
     def build(folder: Path) -> None:
@@ -67,23 +70,26 @@ def rewrite(file: FileState) -> FileState:
         import pyarrow.parquet
 
         try:
-            with pa.parquet.ParquetFile(file.path, page_checksum_verification=True) as parquet:
-                target = folder / "rows.arrow"
-                with pa.ipc.new_file(str(target), parquet.schema_arrow) as writer:
-                    for batch in parquet.iter_batches(batch_size=1024):
-                        writer.write_batch(batch)
+            target = folder / "rows.arrow"
+            with (
+                file.open() as content,
+                pa.parquet.ParquetFile(content, page_checksum_verification=True) as parquet,
+                pa.ipc.new_file(str(target), parquet.schema_arrow) as writer,
+            ):
+                for batch in parquet.iter_batches(batch_size=1024):
+                    writer.write_batch(batch)
         except (pa.ArrowException, OSError) as error:
             raise UserError("data.source", "a whole Parquet file", f"{file.path}: {_first_line(error)}") from error
         logger.warning("%s is written once into the cache as Arrow, %d bytes", file.path, target.stat().st_size)
 
     made_from = {"layout": LAYOUT, "file": dataclasses.astuple(file)}
-    return disk_cache.get_or_build("arrow", made_from, build, lambda folder: FileState.of(str(folder / "rows.arrow")))
+    return disk_cache.get_or_build("arrow", made_from, build, lambda folder: LocalFile.of(str(folder / "rows.arrow")))
 
 
 class ArrowRows:
     """The rows of Arrow files, as `Rows`."""
 
-    def __init__(self, files: Sequence[FileState], arrow: Sequence[FileState]):
+    def __init__(self, files: Sequence[FileState], arrow: Sequence[LocalFile]):
         """
         Args:
           files: the files that the source names.
@@ -150,7 +156,7 @@ def _value(scalar: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _open(file: FileState) -> Any:
+def _open(file: LocalFile) -> Any:
     """The table of an Arrow file, mapped into memory."""
     import pyarrow as pa
 

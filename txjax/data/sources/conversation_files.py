@@ -12,8 +12,9 @@ import numpy as np
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.columns import Column
+from txjax.data.sources.file_paths import check_local
 from txjax.data.sources.file_rows import Row, Rows
-from txjax.data.sources.file_states import FileState, file_checksums
+from txjax.data.sources.file_states import FileState, LocalFile, file_checksums
 from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.tfds.records import ChangedData, CorruptData
@@ -36,6 +37,11 @@ class ConversationFiles(JSONArrays):
     """
 
     images: str = ""
+
+    def find(self) -> list[FileState]:
+        for paths in (self.paths, self.images):
+            check_local(paths, "conversations and their images")
+        return super().find()
 
     def read_files(self, files: list[FileState]) -> Rows:
         lines = {".jsonl" in PurePath(file.path).suffixes for file in files}
@@ -97,7 +103,7 @@ class ConversationRows:
         if path not in self._states:
             return b""
         self._states[path].check()
-        content = path.read_bytes()
+        content = self._states[path].read_all()
         if zlib.crc32(content) != self._checksums[path]:
             raise ChangedData(f"{self.place(number)}: the bytes of {path} have changed since it was indexed")
         return content
@@ -148,7 +154,7 @@ def _list_images(rows: Rows, files: list[FileState]) -> tuple[list[list[str]], l
     return disk_cache.get_or_build("rows", made_from, build, load)
 
 
-def _states(folders: dict[Path, Path]) -> dict[Path, FileState]:
+def _states(folders: dict[Path, Path]) -> dict[Path, LocalFile]:
     """The states of the files that are there, of paths in folders. Raises UserError for a link out of its folder."""
     roots = {folder: folder.resolve() for folder in set(folders.values())}
     resolve = functools.cache(lambda folder: folder.resolve())
@@ -158,5 +164,5 @@ def _states(folders: dict[Path, Path]) -> dict[Path, FileState]:
         if not target.is_relative_to(roots[folder]):
             raise UserError("data.source", f"images inside of {folder}", f"{path}, a link out of it")
         if path.is_file():
-            states[path] = FileState.of(str(path))
+            states[path] = LocalFile.of(str(path))
     return states

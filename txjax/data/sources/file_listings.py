@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from txjax.data.sources.file_rows import Row
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import LocalFile
 from txjax.data.sources.folder_walks import FolderWalk
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.split_names import split_in_name
@@ -80,7 +80,7 @@ def read_listing(
     """
     path = folder / listing
     source = Tables(str(path)) if path.suffix == ".csv" else JSONLines(str(path))
-    rows = source.read_files([FileState.of(str(path))])
+    rows = source.read_files([LocalFile.of(str(path))])
     entries: list[Entry] = []
     column = None
     for number in range(len(rows.digests)):

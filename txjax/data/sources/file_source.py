@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt32, UInt64
 
 from txjax.data.sources.columns import SAMPLE, Column, class_name, infer_columns
+from txjax.data.sources.file_paths import find_files
 from txjax.data.sources.file_rows import Row, Rows
-from txjax.data.sources.file_states import FileState, find_files
+from txjax.data.sources.file_states import FileState
 from txjax.data.sources.record_source import Features, Records, RecordSource
 from txjax.data.sources.split_names import ALIASES, SPLITS, split_name
 from txjax.data.tfds.records import ChangedData, CorruptData
@@ -34,7 +35,8 @@ class FileSource(RecordSource):
     record stays in its part when others come, and equal records are in one part.
 
     Attributes:
-      paths: a path or a pattern such as `my/**/*.jsonl`, or several.
+      paths: a path or a pattern such as `my/**/*.jsonl`, or several; also of `s3://` and `gs://`, and the URL of a
+        file of `https://`.
       held_out: the share of each held-out part.
       kinds: the kinds of columns by name, where the first 1,000 rows don't show it: "text", "whole", "number", or
         lists of these, "texts", "wholes", "numbers".

@@ -1,49 +1,118 @@
-"""Files as they were when they were first looked at, and whether they still are."""
+"""Files as they were when they were first looked at: whether they still are, and their bytes."""
 
 import dataclasses
-import glob
+import functools
 import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO, ClassVar
 
 import numpy as np
 from jaxtyping import UInt32
 
 from txjax.data.loading import disk_cache
 from txjax.data.tfds.records import ChangedData, CorruptData
-from txjax.types import UserError
+
+BUFFER = 1 << 20  # bytes that are read at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class FileState:
-    """A file.
+    """Base class of a file that can be read at any place, and how it was. Several threads may read.
 
     Attributes:
-      path: its path.
+      path: its path, or its URL.
       size: its bytes.
-      changed: the time of its last change, in nanoseconds.
+      changed: what another version of the file doesn't have.
     """
 
     path: str
     size: int
-    changed: int
+    changed: int | str
+
+    version: ClassVar[str]  # what `changed` is, for messages
+
+    def check(self) -> None:
+        """Raises CorruptData if the file is known to be no longer as it was."""
+        raise NotImplementedError
+
+    def read(self, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` - 1, or up to the end of the file.
+
+        Raises:
+          CorruptData: they are known to be no longer as they were.
+          OSError, RunError or UserError: they can't be read.
+        """
+        raise NotImplementedError
+
+    def open(self) -> BinaryIO:
+        """The file, opened to be read from its beginning."""
+        raise NotImplementedError
+
+    def read_all(self) -> bytes:
+        """All bytes. Raises as `read` does."""
+        with self.open() as file:
+            return file.read()
+
+    def on_disk(self) -> "LocalFile":
+        """The file on the local disk."""
+        raise NotImplementedError
+
+    def compare(self, now: "FileState") -> None:
+        """Raises ChangedData if the file is another version now."""
+        if now != self:
+            sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else f"another {self.version}"
+            raise ChangedData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
+
+    def missing(self, reason: str) -> CorruptData:
+        """The error of a file that is not there any more."""
+        return CorruptData(f"{self.path} was there when the run began: {reason}")
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalFile(FileState):
+    """A file of a disk. `changed` is the time of its last change, in nanoseconds; it is compared at each `check`."""
+
+    version: ClassVar[str] = "time of change"
 
     @classmethod
-    def of(cls, path: str) -> "FileState":
+    def of(cls, path: str) -> "LocalFile":
         """The state of a file now. Raises OSError if it can't be accessed."""
         stat = os.stat(path)
         return cls(path, stat.st_size, stat.st_mtime_ns)
 
     def check(self) -> None:
-        """Raises CorruptData if the file is no longer as it was."""
         try:
-            now = FileState.of(self.path)
+            now = LocalFile.of(self.path)
         except OSError as error:
-            raise CorruptData(f"{self.path} was there when the run began: {error.strerror}") from error
-        if now != self:
-            sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else "another time of change"
-            raise ChangedData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
+            raise self.missing(str(error.strerror)) from error
+        self.compare(now)
+
+    def read(self, start: int, end: int) -> bytes:
+        descriptor = _open(self, os.getpid())
+        return os.pread(descriptor.number, end - start, start)
+
+    def open(self) -> BinaryIO:
+        return open(self.path, "rb", buffering=BUFFER)
+
+    def on_disk(self) -> "LocalFile":
+        return self
+
+
+class _Descriptor:
+    """An open file, closed with its last user."""
+
+    def __init__(self, path: str):
+        self.number = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+@functools.lru_cache(maxsize=256)
+def _open(file: LocalFile, process: int) -> _Descriptor:
+    return _Descriptor(file.path)
 
 
 def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray, "N"]:
@@ -58,7 +127,7 @@ def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray,
         checksums = np.zeros(len(files), np.uint32)
         with disk_cache.progress(f"index of {title}", len(files)) as advance:
             for number, file in enumerate(files):
-                checksums[number] = zlib.crc32(Path(file.path).read_bytes())
+                checksums[number] = zlib.crc32(file.read_all())
                 advance(1)
         np.save(folder / "digests.npy", checksums)
 
@@ -66,18 +135,3 @@ def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray,
         return np.load(folder / "digests.npy", allow_pickle=False)  # type: ignore[no-any-return]
 
     return disk_cache.get_or_build("rows", made_from, build, load)
-
-
-def find_files(patterns: str | Sequence[str], field: str = "data.source") -> list[FileState]:
-    """The files of one or several paths or patterns, sorted by path. Hidden ones are left out.
-
-    Raises:
-      UserError: there are none, or one is a folder.
-    """
-    listed = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    paths = sorted({path for pattern in listed for path in glob.glob(os.path.expanduser(pattern), recursive=True)})
-    files = [path for path in paths if os.path.isfile(path)]
-    if not files:
-        hint = f"in {os.getcwd()}" if not paths else f"{paths[0]} is a folder"
-        raise UserError(field, "a file, or a pattern of files", " ".join(listed), hint=hint)
-    return [FileState.of(path) for path in files]

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from pathlib import Path
 
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import LocalFile
 from txjax.types import UserError
 
 
@@ -20,14 +20,14 @@ class FolderWalk:
     """
 
     folder: Path
-    folders: tuple[FileState, ...]
+    folders: tuple[LocalFile, ...]
     files: tuple[str, ...]
     links: tuple[str, ...]
 
     def is_fresh(self) -> bool:
         """Whether the folders have the same files still."""
         try:
-            return all(FileState.of(state.path) == state for state in self.folders)
+            return all(LocalFile.of(state.path) == state for state in self.folders)
         except OSError:
             return False
 
@@ -69,7 +69,7 @@ def _walk(folder: Path) -> FolderWalk:
     waiting = [""]
     while waiting:
         base = waiting.pop()
-        folders.append(FileState.of(str(folder / base)))
+        folders.append(LocalFile.of(str(folder / base)))
         with os.scandir(folder / base) as entries:
             for entry in entries:
                 if entry.name.startswith("."):

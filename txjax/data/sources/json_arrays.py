@@ -42,8 +42,9 @@ def parse_entry(text: str) -> Row:
 def cut_entries(file: BinaryIO) -> Iterator[list[bytes]]:
     """A row is an entry of the list. Raises UserError, which names the file, unless it is one."""
     decoder = json.JSONDecoder()
+    content = file.read()
     try:
-        text = file.read().decode("utf-8")
+        text = content.decode("utf-8")
         if not (separator := BEGIN.match(text)):
             raise ValueError(f"it begins with {text[:20]!r}")
         rows: list[bytes] = []

@@ -16,10 +16,9 @@ import numpy as np
 from jaxtyping import Int64, UInt32
 
 from txjax.data.loading import disk_cache
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import BUFFER, FileState
 
 LAYOUT = 1  # version of the files; indexes of other versions are not used
-BUFFER = 1 << 20  # bytes that are read at a time
 BATCH = 256  # blocks of lines that are indexed at a time
 Cut = Callable[[BinaryIO], Iterator[list[bytes]]]  # reads the rows of a file, one or several lines each, in batches
 
@@ -53,7 +52,7 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
         with disk_cache.progress(f"index of {files[0].path}", len(files)) as advance:
             parts = []
             for file in files:
-                parts.append(index_file(file.path, cut))
+                parts.append(index_file(file, cut))
                 advance(1)
         starts, ends, checksums = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         counts = np.array([len(part[0]) for part in parts], np.int64)
@@ -66,13 +65,13 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
     return disk_cache.get_or_build("rows", made_from, build, load)
 
 
-def index_file(path: str, cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def index_file(file: FileState, cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The starts, ends and checksums of the rows of a file; rows of nothing but white space are left out."""
     sizes = [np.zeros(0, np.int64)]
     checksums = [np.zeros(0, np.uint32)]
     blank = [np.zeros(0, bool)]
-    with open(path, "rb", buffering=BUFFER) as file:
-        for rows in cut(file):
+    with file.open() as content:
+        for rows in cut(content):
             sizes.append(_sizes(rows))
             checksums.append(np.fromiter(map(zlib.crc32, rows), np.uint32, len(rows)))
             blank.append(sizes[-1] <= 2)  # of longer ones the reader says what is wrong

@@ -2,14 +2,13 @@
 
 import functools
 import hashlib
-import os
 import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from txjax.data.sources.file_rows import Row
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import BUFFER, FileState
 from txjax.data.sources.line_index import Cut, open_index
 from txjax.data.sources.unpacked import unpack
 from txjax.data.tfds.records import ChangedData, CorruptData
@@ -67,7 +66,7 @@ class LineRows:
 
     def _place(self, file: int, indexed: int) -> str:
         """The place of a row of the index."""
-        return f"{self.files[file]}: line {line_at(self._stored[file].path, int(self._index.starts[indexed]))}"
+        return f"{self.files[file]}: line {line_at(self._stored[file], int(self._index.starts[indexed]))}"
 
     def _file(self, number: int) -> int:
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
@@ -77,7 +76,7 @@ class LineRows:
         start = int(self._index.starts[indexed])
         end = int(self._index.ends[indexed])
         self._states[file].check()
-        content = read_span(self._stored[file], start, end)
+        content = self._stored[file].read(start, end)
         if zlib.crc32(content) != self._index.checksums[indexed]:
             raise ChangedData(f"{self._place(file, indexed)}: its bytes have changed since it was indexed")
         try:
@@ -86,32 +85,11 @@ class LineRows:
             raise CorruptData(f"{self._place(file, indexed)}: {error}") from error
 
 
-def line_at(path: str, place: int) -> int:
+def line_at(file: FileState, place: int) -> int:
     """The number of the line, from 1, that has a byte of a file."""
     lines = 1
-    with open(path, "rb") as file:
-        while place and (block := file.read(min(place, 1 << 20))):
+    with file.open() as content:
+        while place and (block := content.read(min(place, BUFFER))):
             lines += block.count(b"\n")
             place -= len(block)
     return lines
-
-
-def read_span(file: FileState, start: int, end: int) -> bytes:
-    """Bytes `start` to `end` - 1 of a file."""
-    descriptor = _open(file, os.getpid())
-    return os.pread(descriptor.number, end - start, start)
-
-
-class _Descriptor:
-    """An open file, closed with its last user."""
-
-    def __init__(self, path: str):
-        self.number = os.open(path, os.O_RDONLY)
-
-    def __del__(self) -> None:
-        os.close(self.number)
-
-
-@functools.lru_cache(maxsize=256)
-def _open(file: FileState, process: int) -> _Descriptor:
-    return _Descriptor(file.path)

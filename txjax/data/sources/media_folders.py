@@ -13,9 +13,10 @@ import numpy as np
 from txjax.data.sources.coco_listings import OBJECTS, find_coco, read_coco
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_listings import METADATA, Entry, find_listings, other_tables, read_listing
+from txjax.data.sources.file_paths import check_local
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.file_states import FileState, file_checksums
+from txjax.data.sources.file_states import FileState, LocalFile, file_checksums
 from txjax.data.sources.folder_walks import FolderWalk, walk_folder
 from txjax.data.sources.split_names import split_in_name, split_name
 from txjax.data.tfds.records import ChangedData
@@ -48,6 +49,7 @@ class MediaFolder(FileSource):
     suffixes: ClassVar[tuple[str, ...]]
 
     def find(self) -> list[FileState]:
+        check_local(self.paths, f"a folder of {self.medium} files")
         if not isinstance(self.paths, str) or not os.path.isdir(os.path.expanduser(self.paths)):
             hint = "" if self.paths else "--config.data.source=FOLDER"
             raise UserError("data.source", f"a folder of {self.medium} files", str(self.paths) or None, hint=hint)
@@ -56,7 +58,7 @@ class MediaFolder(FileSource):
         media = [name for name in walk.files if name.lower().endswith(self.suffixes)]
         if not media:
             raise UserError("data.source", f"a folder with files of {', '.join(self.suffixes)}", str(self.paths))
-        return [FileState.of(f"{walk.folder}/{name}") for name in (*media, *self.find_listings(walk))]
+        return [LocalFile.of(f"{walk.folder}/{name}") for name in (*media, *self.find_listings(walk))]
 
     def find_listings(self, walk: FolderWalk) -> list[str]:
         """The paths in the folder of the files that say something of the others."""
@@ -209,7 +211,7 @@ class MediaRows:
         self._states[number].check()
         if entry.listing:
             self._listings[entry.listing].check()
-        content = Path(self.files[number]).read_bytes()
+        content = self._states[number].read_all()
         if zlib.crc32(content) != self.digests[number]:
             raise ChangedData(f"{self.place(number)}: its bytes have changed since it was indexed")
         return {self.feature: content, self.path_feature: entry.name} | entry.row

@@ -13,6 +13,7 @@ from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.record_source import RecordSource
+from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.tables import Tables
 from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
@@ -69,7 +70,8 @@ def source_at(path: str) -> FileSource:
     ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
     if (kind := BY_ENDING.get(ending.lower())) is None:
         known = ", ".join(BY_ENDING)
-        hint = "a folder needs a pattern, such as FOLDER/*.jsonl" if os.path.isdir(path) else ""
+        is_folder = os.path.isdir(path) or is_url(path) and not name.suffix
+        hint = "a folder needs a pattern, such as FOLDER/*.jsonl" if is_folder else ""
         expected = f"a path or pattern that ends with one of {known}, or a source such as JSONLines({path!r})"
         raise UserError("data.source", expected, path, near_misses(ending, BY_ENDING), hint)
     return kind(path)  # type: ignore[no-any-return]

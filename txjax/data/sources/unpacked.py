@@ -5,11 +5,11 @@ import gzip
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
 from txjax.data.loading import disk_cache
-from txjax.data.sources.file_states import FileState
-from txjax.types import UserError, require
+from txjax.data.sources.file_states import BUFFER, FileState, LocalFile
+from txjax.types import RunError, UserError, require
 
 
 def unpack(files: Sequence[FileState]) -> list[FileState]:
@@ -26,22 +26,30 @@ def _unpacked(file: FileState) -> FileState:
 
     def build(folder: Path) -> None:
         try:
-            with OPENERS[path.suffix](file.path) as packed, (folder / path.stem).open("wb") as target:
-                shutil.copyfileobj(packed, target, 1 << 20)
-        except UserError:
+            with (
+                file.open() as content,
+                OPENERS[path.suffix](content) as packed,
+                (folder / path.stem).open("wb") as target,
+            ):
+                shutil.copyfileobj(packed, target, BUFFER)
+        except (UserError, RunError):
             raise
         except Exception as error:  # of zlib, gzip and zstandard, several kinds
             raise UserError("data.source", f"a whole {path.suffix} file", f"{path}: {error}") from error
 
     made_from = {"file": dataclasses.astuple(file)}
-    return disk_cache.get_or_build("unpacked", made_from, build, lambda folder: FileState.of(str(folder / path.stem)))
+    return disk_cache.get_or_build("unpacked", made_from, build, lambda folder: LocalFile.of(str(folder / path.stem)))
 
 
-def _open_zst(path: str) -> Any:
+def _open_gz(packed: BinaryIO) -> Any:
+    return gzip.GzipFile(fileobj=packed)
+
+
+def _open_zst(packed: BinaryIO) -> Any:
     require("zstandard", "zstandard", "data.source", extra="data")
     import zstandard
 
-    return zstandard.open(path, "rb")
+    return zstandard.open(packed, "rb")
 
 
-OPENERS: dict[str, Callable[[str], Any]] = {".gz": gzip.open, ".zst": _open_zst}
+OPENERS: dict[str, Callable[[BinaryIO], Any]] = {".gz": _open_gz, ".zst": _open_zst}

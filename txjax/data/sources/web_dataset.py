@@ -22,7 +22,6 @@ from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.json_lines import parse_object
-from txjax.data.sources.line_rows import read_span
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.unpacked import unpack
 from txjax.data.tfds.records import ChangedData, CorruptData
@@ -132,7 +131,7 @@ class TarRows:
         file = self._file(number)
         self._states[file].check()
         start = int(self._index.starts[member])
-        content = read_span(self._stored[file], start, start + int(self._index.sizes[member]))
+        content = self._stored[file].read(start, start + int(self._index.sizes[member]))
         if zlib.crc32(content) != self._index.checksums[member]:
             place = f"{self.place(number)}.{self._index.endings[member]}"
             raise ChangedData(f"{place}: its bytes have changed since it was indexed")
@@ -156,7 +155,7 @@ def open_tar_index(files: Sequence[FileState]) -> TarIndex:
         with disk_cache.progress(f"index of {files[0].path}", len(files)) as advance:
             for file in files:
                 before = len(keys)
-                for name, *member in read_members(file.path):
+                for name, *member in read_members(file):
                     key, ending = _split_name(file.path, name)
                     if len(keys) == before or key != keys[-1]:
                         keys.append(key)
@@ -178,26 +177,27 @@ def open_tar_index(files: Sequence[FileState]) -> TarIndex:
     return disk_cache.get_or_build("members", made_from, build, load)
 
 
-def read_members(path: str) -> Iterator[tuple[str, int, int, int]]:
+def read_members(file: FileState) -> Iterator[tuple[str, int, int, int]]:
     """The name of each file in a tar file, the place of its content, its size and its checksum.
 
     Raises:
       UserError: one is a link, or the archive is damaged.
     """
+    path = file.path
     try:
-        with TarFile.open(path, "r:") as archive:
+        with file.open() as opened, TarFile.open(fileobj=opened, mode="r:") as archive:
             for member in archive:
                 if member.isdir():
                     continue
-                file = archive.extractfile(member) if member.isreg() and not member.issparse() else None
-                if file is None:
+                part = archive.extractfile(member) if member.isreg() and not member.issparse() else None
+                if part is None:
                     raise UserError("data.source", "a tar file of plain files", f"{path}: {member.name}")
-                content = file.read()
+                content = part.read()
                 if len(content) != member.size:
                     raise UserError("data.source", "a whole tar file", f"{path}: {member.name} is cut")
                 yield member.name, member.offset_data, member.size, zlib.crc32(content)
             end = archive.offset  # a member whose header is cut ends the loop as the end of the archive does
-        if read_span(FileState.of(path), end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
+        if file.read(end, end + BLOCKSIZE) != NUL * BLOCKSIZE:
             raise UserError("data.source", "a whole tar file", f"{path}: no end after {end} bytes")
     except (TarError, OSError, EOFError) as error:
         raise UserError("data.source", "a whole tar file", f"{path}: {error}") from error

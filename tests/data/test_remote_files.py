@@ -1,0 +1,367 @@
+"""Files of buckets and of web servers: the same rows as on a disk, few bytes, one line for what is wrong."""
+
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txjax.__main__ import main
+from txjax.data import (
+    ArrowFiles,
+    ConversationFiles,
+    ImageFolder,
+    JSONArrays,
+    JSONLines,
+    NextTokenWindows,
+    ParquetFiles,
+    WebDataset,
+    train_batches,
+)
+from txjax.data.sources import remote_files
+from txjax.data.sources.media_folders import MediaFolder
+from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.io import block_cache, store_client
+from txjax.io.block_cache import BlockCache
+from txjax.types import RunError, UserError
+
+from helpers import gcs_server, object_stores, runs
+from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of
+from helpers.range_server import range_server
+
+pytestmark = pytest.mark.claim(
+    "Data", "files of buckets and of web servers: the rows of the same files on a disk, and at most 1.2 times the bytes"
+)
+pytest.importorskip("obstore", reason="it needs the extra stores")
+
+SPLITS = ("train", "validation", "test")
+LOCAL = (ConversationFiles, *MediaFolder.__subclasses__())
+REMOTE = [kind for kind in kinds() if kind not in LOCAL]
+every_kind = pytest.mark.parametrize("kind", REMOTE, ids=lambda kind: kind.__name__)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch, tmp_path):
+    """Empty caches, and requests that are repeated for a second."""
+    monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(store_client, "LIMIT_SECONDS", 1.0)
+    monkeypatch.setattr(store_client, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e-6)
+    remote_files.open_store.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "files").mkdir()
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def web(folder):
+    with range_server(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["s3", pytest.param("gs", marks=pytest.mark.slow)])
+def store_server(request):
+    with object_stores.moto() if request.param == "s3" else gcs_server.gcs() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(store_server, monkeypatch):
+    """What copies a folder to a bucket."""
+    from obstore.store import from_url
+
+    for name, value in store_server.variables.items():
+        monkeypatch.setenv(name, value)
+    store = from_url(store_server.url, client_options={"allow_http": True})
+
+    def copy(source: Path, to: str) -> str:
+        for path in source.rglob("*"):
+            if path.is_file():
+                store.put(f"{to}/{path.relative_to(source).as_posix()}", path.read_bytes())
+        return f"{store_server.url}/{to}"
+
+    return copy
+
+
+def remote(kind, url, **fields):
+    return kind(url, **WRITERS[kind][2], **fields)
+
+
+def read(source):
+    records = [source.open(split, ["text"]) for split in SPLITS]
+    return [part.read(0, len(part)) for part in records], [part.fingerprint for part in records]
+
+
+# The same rows
+
+
+@every_kind
+def test_files_of_a_bucket_have_the_rows_splits_and_fingerprints_of_files_on_a_disk(kind, folder, bucket):
+    source_of(kind, folder, rows(40), name="a")
+    local = source_of(kind, folder, rows(20, 40), name="b c")
+    source = remote(kind, f"{bucket(folder, kind.__name__)}/*{WRITERS[kind][1]}")
+    assert read(source) == read(local)
+    assert (
+        source.open("train", ["text"]).place(0).startswith(f"{source.paths.rpartition('/')[0]}/a{WRITERS[kind][1]}: ")
+    )
+
+
+@every_kind
+def test_a_file_of_a_web_server_too(kind, folder, web):
+    local = source_of(kind, folder, rows(), name="b c")
+    web.etags = kind is JSONLines
+    assert read(remote(kind, f"{web.url}/b%20c{WRITERS[kind][1]}")) == read(local)
+
+
+def test_compressed_files_are_unpacked_once(folder, web):
+    local = source_of(WebDataset, folder, rows())
+    wanted = read(local)
+    packed = compress(folder / "rows.tar")
+    assert read(WebDataset(f"{web.url}/{packed.name}")) == wanted
+
+
+def test_patterns_match_paths_in_a_bucket_as_on_a_disk(folder, bucket):
+    for name in ("a.txt", ".b.txt", "c/d.txt", "c/.e/f.txt", "c/g/h.txt", "i.md"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("a\n")
+    url = bucket(folder, "patterns")
+    for pattern in ("*.txt", "**/*.txt", "c/**/*.txt", "*/*", "**", "?.t[x]t", "c/[!g]*"):
+        names = remote_files.find_remote_files(f"{url}/{pattern}", "data.source")
+        expected = [path for path in folder.glob(pattern) if path.is_file()]
+        visible = {path for path in expected if "/." not in str(path.relative_to(folder.parent))}
+        if pattern == "**":  # of which pathlib gives folders alone
+            visible = {folder / name for name in ("a.txt", "c/d.txt", "c/g/h.txt", "i.md")}
+        assert {name.path.removeprefix(url) for name in names} == {str(path)[len(str(folder)) :] for path in visible}
+
+
+# Few bytes
+
+
+def epoch(data) -> Counter:
+    """How often each example of a data set is in the batches of an epoch."""
+    opened = data.open()
+    steps = len(opened) // 4
+    batches = train_batches(opened, batch_size=4, seed=0, threads=2)
+    return Counter(int(id) for _ in range(steps) for id in np.asarray(next(batches)["id"]))
+
+
+@pytest.mark.parametrize("kind", [JSONLines, WebDataset], ids=lambda kind: kind.__name__)
+def test_an_epoch_in_random_order_fetches_each_byte_once(kind, folder, web, monkeypatch):
+    """Bytes that the index needs included; the next run fetches none."""
+    monkeypatch.setattr(block_cache, "BLOCK", 10_000)
+    source_of(kind, folder, rows(100))
+    name = f"rows{WRITERS[kind][1]}"
+    data = data_of(remote(kind, f"{web.url}/{name}"))
+    assert epoch(data).most_common(1)[0][1] == 1
+    assert web.counts["bytes"] <= 1.2 * (folder / name).stat().st_size
+    before = web.counts["bytes"]
+    assert epoch(data_of(remote(kind, f"{web.url}/{name}", corrupt="skip")))
+    assert web.counts["bytes"] == before
+
+
+def test_a_full_cache_fetches_no_more_than_what_is_read(folder, web, monkeypatch, caplog):
+    monkeypatch.setattr(block_cache, "BLOCK", 1000)
+    monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "0.000005")
+    source_of(JSONLines, folder, rows(200))
+    size = (folder / "rows.jsonl").stat().st_size
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    indexed = web.counts["bytes"]
+    assert indexed <= 2 * size  # for the index, and for the columns by the first 1,000 rows
+    order = np.random.default_rng(0).permutation(len(records))
+    assert len({records[int(index)]["text"] for index in order}) == len(records)
+    assert 0.3 * size < web.counts["bytes"] - indexed <= size
+    assert sum(path.stat().st_size for path in (folder.parent / "cache/blocks").rglob("*") if path.is_file()) <= 5000
+    assert (
+        "is full, with 5e-06 GB in use: what is not there is fetched whenever it is read; TXJAX_REMOTE" in caplog.text
+    )
+
+
+def test_blocks_that_are_not_used_leave_the_least_recently_used_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(block_cache, "BLOCK", 10)
+    monkeypatch.setattr(block_cache, "SHARE", 1)
+    fetched = []
+
+    def fetch(start, end):
+        fetched.append((start, end))
+        return bytes(range(start, end))
+
+    cache = BlockCache(tmp_path, 60, "")
+    assert cache.read("a", 65, 8, 32, fetch) == bytes(range(8, 32)) and len(fetched) == 4
+    assert cache.read("a", 65, 39, 65, fetch) == bytes(range(39, 65)) and len(fetched) == 7
+    blocks = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(blocks) == 6 and fetched[-1] == (60, 65)  # there was no room for the last one
+    for age, name in enumerate(blocks):
+        os.utime(tmp_path / "a" / name, (1e9 + age, 1e9 + age))
+    later = BlockCache(tmp_path, 60, "")
+    assert later.read("a", 65, 0, 5, fetch) == bytes(range(5)) and len(fetched) == 7
+    assert later.read("b", 20, 0, 20, fetch) == bytes(range(20)) and fetched[7:] == [(0, 10), (10, 20)]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [blocks[0], *blocks[3:]]
+
+
+def test_a_block_that_is_cut_is_fetched_again(folder, web):
+    source_of(JSONLines, folder, rows())
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    before = records.read(0, len(records))
+    (block,) = (path for path in (folder.parent / "cache/blocks").rglob("*") if path.is_file())
+    block.write_bytes(block.read_bytes()[:100])
+    assert records.read(0, len(records)) == before
+
+
+def test_checks_before_a_run_share_one_look_for_the_files(folder, web, monkeypatch):
+    monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e9)
+    source_of(JSONLines, folder, rows())
+    source = JSONLines(f"{web.url}/rows.jsonl")
+    for _ in range(3):
+        source.check("train")
+    assert web.counts["requests"] == 2  # its state, and its bytes
+
+
+# Changes and faults
+
+
+def changed_files(path: Path):
+    """Ways to change a file, and what is said of it."""
+    yield lambda: path.write_text(path.read_text() + "\n"), r"\(\d+ bytes, now \d+\); start again to index it anew"
+    yield lambda: path.write_text("x" + path.read_text()[1:]), r"\(another version\); start again"
+    yield lambda: path.write_text(""), r"\(\d+ bytes, now 0\); start again"
+
+
+@pytest.mark.parametrize(("number", "etags"), [(0, True), (1, True), (1, False), (2, False)])
+def test_a_file_that_changes_is_noticed_when_bytes_of_it_are_fetched(number, etags, folder, web):
+    web.etags = etags
+    source_of(JSONLines, folder, rows())
+    path = folder / "rows.jsonl"
+    os.utime(path, (0, 0))
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    before = records.read(0, len(records))
+    change, message = list(changed_files(path))[number]
+    change()
+    assert records.read(0, len(records)) == before  # from the blocks, which are of the version before
+    shutil.rmtree(folder.parent / "cache/blocks")
+    with pytest.raises(ChangedData, match=f"^{web.url}/rows.jsonl has changed since the run began {message}"):
+        records[len(records) - 1]
+
+
+def test_a_file_that_is_removed_and_one_that_comes_again(folder, web):
+    source_of(JSONLines, folder, rows())
+    records = JSONLines(f"{web.url}/rows.jsonl").open("train", ["text"])
+    path = (folder / "rows.jsonl").rename(folder / "away")
+    shutil.rmtree(folder.parent / "cache/blocks")
+    with pytest.raises(CorruptData, match=f"^{web.url}/rows.jsonl was there when the run began: No such file"):
+        records[0]
+    path.rename(folder / "rows.jsonl")
+    assert records[0]["text"]
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "cut"])
+def test_a_fault_is_repeated(fault, folder, web):
+    local = source_of(JSONLines, folder, rows())
+    web.faults = [fault] * 3
+    assert read(JSONLines(f"{web.url}/rows.jsonl")) == read(local) and not web.faults
+
+
+def test_an_outage_ends_in_one_line(folder, web):
+    source_of(JSONLines, folder, rows())
+    web.faults = ["500"] * 1000
+    message = rf"^{web.url}/rows.jsonl cannot be reached: its answer is 500; \d+ tries$"
+    with pytest.raises(RunError, match=message):
+        JSONLines(f"{web.url}/rows.jsonl").features()
+
+
+@pytest.mark.parametrize(
+    ("kind", "packed", "fault", "reason"),
+    [
+        (JSONLines, True, "403", "its answer is 403"),
+        (JSONArrays, False, "401", "its answer is 401"),
+        (ParquetFiles, False, "403", "its answer is 403"),
+        (ArrowFiles, False, "400", "its answer is 400"),
+        (WebDataset, False, "403", "its answer is 403"),
+        (JSONLines, False, "301", "the bucket is in another region: set AWS_REGION"),
+    ],
+)
+def test_what_no_repetition_changes_is_one_line_at_once(kind, packed, fault, reason, folder, web):
+    source_of(kind, folder, rows())
+    path = folder / f"rows{WRITERS[kind][1]}"
+    path = compress(path) if packed else path
+    web.faults = [fault] * 2
+    begun = time.monotonic()
+    message = rf"^data\.source: expected a file, .* that can be read, got '{web.url}/{path.name}'; {reason}$"
+    with pytest.raises(UserError, match=message):
+        remote(kind, f"{web.url}/{path.name}").features()
+    assert len(web.faults) == 1 and time.monotonic() - begun < 1
+
+
+def test_mistakes_are_one_line(folder, web, bucket):
+    source_of(JSONLines, folder, rows())
+    url = bucket(folder, "mistakes")
+    nowhere = f"{url.partition(':')[0]}://nowhere"
+    web.ranges = False
+    missing = "got '.*'; there is none, or no such bucket"
+    for path, message in {
+        f"{web.url}/none.jsonl": missing,
+        f"{url}/none/*.jsonl": missing,
+        f"{nowhere}/*.jsonl": "that can be read, got '.*nowhere/'; its answer is 404",
+        f"{web.url}/*.jsonl": "without .*, got '.*'; a web server has no lists of its files",
+        f"{web.url}/rows.jsonl": "that can be read, got '.*rows.jsonl'; Operation not supported: Range request",
+        f"{url}//rows.jsonl": "that can be read, got '.*'; Could not parse path",
+        url: "a source such as .*, got '.*'; a folder needs a pattern, such as FOLDER/",
+    }.items():
+        with pytest.raises(UserError, match=rf"^data\.source: expected .*{message}") as error:
+            NextTokenWindows(source=path, length=8).check()
+        assert "\n" not in str(error.value)
+    for source in (ImageFolder(url), ConversationFiles(f"{url}/*.json"), ConversationFiles("a/*.json", images=url)):
+        with pytest.raises(UserError, match="on a local disk, got '.*'; copy them, or pack them into tar files"):
+            source.features()
+
+
+def test_a_limit_that_is_no_number_is_one_line(folder, web, monkeypatch):
+    source_of(JSONLines, folder, rows())
+    monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "10 GB")
+    with pytest.raises(UserError, match="^TXJAX_REMOTE_CACHE_GB: expected a number of GB, got '10 GB'$"):
+        JSONLines(f"{web.url}/rows.jsonl").features()
+
+
+# Runs
+
+CLASSIFIER = Path(__file__).parents[2] / "configs" / "text" / "classifier.py"
+SIZES = ("--config.model.width=8", "--config.model.depth=1", "--config.model.heads=1", "--config.batch_size=4")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_resumes_exactly(folder, web, monkeypatch, capsys):
+    """While each row is fetched when it is read, and some requests fail."""
+    monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "0")
+    source_of(JSONLines, folder, rows(60))
+    web.faults = (["500", "cut"] + [""] * 98) * 1000
+    flags = [f"--config={CLASSIFIER}", f"--config.data.source={web.url}/rows.jsonl", *SIZES]
+    flags += ["--config.data.text=text", "--config.data.label=label", "--config.optimizer.schedule.warmup_steps=0"]
+    flags += ["--config.num_steps=8", "--kills=2", "--steps=8", f"--workdir={folder.parent}/trial", "--json"]
+    assert main(["chaos", *flags]) == 0
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert result["exact"] and len(result["interruptions"]) == 2
+    assert web.counts["requests"] > 3 * 8 * 4
+
+
+@pytest.mark.slow
+def test_a_run_moves_to_a_bucket_and_resumes_but_not_on_changed_files(folder, bucket, tmp_path):
+    source_of(JSONLines, folder, rows(100))
+    config = tmp_path / "lines.py"
+    config.write_text(runs.CONFIG)
+    url = bucket(folder, "run")
+    flags = ["", "--config.evals={}", "--config.checkpoint.best=None", "--allow_config_change"]
+    for source, until in ((folder, 2), (url, 4), (url, 6)):
+        flags[0] = f"--config.data.source={source}/*.jsonl"
+        code, _, err = runs.train_here(config, tmp_path / "run", *flags, f"--until={until}")
+        assert code == 0, err
+    source_of(JSONLines, folder, rows(101))
+    bucket(folder, "run")
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--until=8")
+    assert code == 2 and len(err.strip().splitlines()) == 1, err
+    assert f"{url}/rows.jsonl had 100 rows and has 101; take another --workdir" in err

@@ -1,0 +1,215 @@
+"""Files of buckets (`s3://`, `gs://`) and of web servers (`https://`), read by ranges through blocks on the local disk.
+
+The version of a file is its ETag, or the time of its last change where a server has no ETags. It is in the name of the
+file's blocks, and each answer is compared with it: all bytes that a run reads are of the version that it began with.
+"""
+
+import dataclasses
+import errno
+import fnmatch
+import functools
+import glob
+import hashlib
+import io
+import os
+import re
+import shutil
+import time
+import urllib.parse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from txjax.data.loading import disk_cache
+from txjax.data.sources.file_states import BUFFER, FileState, LocalFile
+from txjax.io.block_cache import BlockCache
+from txjax.io.cache_dir import cache_dir
+from txjax.io.store_client import StoreClient
+from txjax.types import UserError
+
+FIELD = "data.source"
+LIMIT_VARIABLE = "TXJAX_REMOTE_CACHE_GB"
+LIMIT_GB = 50.0
+LIST_SECONDS = 10.0  # in which the checks before a run, of which each looks for the files, take one answer
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is the URL of a file, or of files, that can be read."""
+    return re.match("(s3|gs|https?)://", path) is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteFile(FileState):
+    """A file of a bucket or of a web server. It is compared whenever bytes of it are fetched."""
+
+    version: ClassVar[str] = "version"
+
+    @functools.cached_property
+    def _name(self) -> str:
+        """The name of this version in the cache."""
+        return hashlib.blake2b(repr(dataclasses.astuple(self)).encode(), digest_size=16).hexdigest()
+
+    def check(self) -> None:
+        pass
+
+    def read(self, start: int, end: int) -> bytes:
+        blocks = _block_cache(os.environ.get("TXJAX_CACHE_DIR"))
+        return blocks.read(self._name, self.size, start, min(end, self.size), self._fetch)
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        root, key = split_url(self.path)
+        answer = open_store(root, os.getpid()).get(key, start, end)
+        if answer is None:
+            raise self.missing(os.strerror(errno.ENOENT))
+        meta, content = answer
+        self.compare(_state(self.path, meta))
+        return content
+
+    def open(self) -> BinaryIO:
+        return io.BufferedReader(_Reader(self), BUFFER)
+
+    def on_disk(self) -> LocalFile:
+        name = Path(self.path).name
+
+        def build(folder: Path) -> None:
+            with self.open() as source, (folder / name).open("wb") as target:
+                shutil.copyfileobj(source, target, BUFFER)
+
+        made_from = {"file": dataclasses.astuple(self)}
+        return disk_cache.get_or_build("copies", made_from, build, lambda folder: LocalFile.of(str(folder / name)))
+
+
+class _Reader(io.RawIOBase):
+    """A remote file as an open one."""
+
+    def __init__(self, file: RemoteFile):
+        self.name = file.path
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._position = offset + (0, self._position, self._file.size)[whence]
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(self._position, self._position + len(buffer))
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)
+
+
+class RemoteStore(StoreClient):
+    """A bucket or a web server. All methods raise what `repeat` raises."""
+
+    def __init__(self, url: str):
+        super().__init__(FIELD, url, "a file, or a pattern of files, that can be read")
+
+    def final_error(self, key: str, error: Exception) -> UserError:
+        named = super().final_error(key, error)
+        return UserError(named.field, named.expected, f"{self.url}/{key}", hint=named.hint)
+
+    def head(self, key: str) -> Any:
+        """What is known of a file; None if there is none."""
+        return self.repeat(key, lambda: self.store.head(key), absent=None)
+
+    def get(self, key: str, start: int, end: int) -> tuple[Any, bytes] | None:
+        """What is known of a file, and its bytes `start` to `end` - 1, or up to its end; None if there is no file."""
+        return self.repeat(key, lambda: self._get(key, start, end), absent=None)
+
+    def _get(self, key: str, start: int, end: int) -> tuple[Any, bytes]:
+        try:
+            answer = self.store.get(key, options={"range": (start, end)})
+        except Exception as error:
+            if "status code: 416" in str(error):  # the file has become shorter
+                return self.store.head(key), b""
+            raise
+        content = bytes(answer.bytes())
+        if len(content) < min(end, answer.meta["size"]) - start:
+            raise ConnectionError("the answer is cut")
+        return answer.meta, content
+
+    def list_folder(self, folder: str) -> list[Any]:
+        """What is known of the files of a folder."""
+        return list(self.repeat(folder, lambda: self.store.list_with_delimiter(folder or None))["objects"])
+
+    def list_tree(self, folder: str) -> list[Any]:
+        """What is known of the files of a folder and of all folders in it."""
+        return [meta for page in self.repeat(folder, lambda: list(self.store.list(folder or None))) for meta in page]
+
+
+@functools.lru_cache(maxsize=64)
+def open_store(root: str, process: int) -> RemoteStore:
+    """The store of a URL's root, one in each process."""
+    return RemoteStore(root)
+
+
+@functools.lru_cache(maxsize=8)
+def _block_cache(parent: str | None) -> BlockCache:
+    """The blocks in the cache folder, of which TXJAX_CACHE_DIR may name another one."""
+    text = os.environ.get(LIMIT_VARIABLE) or str(LIMIT_GB)
+    try:
+        limit = int(float(text) * 1e9)
+    except (ValueError, OverflowError):
+        raise UserError(LIMIT_VARIABLE, "a number of GB", text) from None
+    return BlockCache(cache_dir() / "blocks", limit, f"{LIMIT_VARIABLE} is the limit")
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """The root of a URL, `s3://BUCKET` or `https://HOST`, and the key of its file there."""
+    scheme, _, rest = url.partition("://")
+    host, _, key = rest.partition("/")
+    return f"{scheme}://{host}", urllib.parse.unquote(key) if scheme.startswith("http") else key
+
+
+def find_remote_files(pattern: str, field: str) -> Sequence[RemoteFile]:
+    """The files of a URL, or of a pattern in a bucket, as they were at most `LIST_SECONDS` ago, without hidden ones.
+
+    Raises:
+      UserError: there are none; a pattern for a web server, which has no lists; or no repetition of a request helps.
+    """
+    return _find(pattern, field, int(time.monotonic() / LIST_SECONDS))
+
+
+@functools.lru_cache(maxsize=256)
+def _find(pattern: str, field: str, period: int) -> Sequence[RemoteFile]:
+    root, key = split_url(pattern)
+    if root.startswith("http") and ("?" in pattern or glob.has_magic(pattern)):
+        hint = "a web server has no lists of its files; several are named as JSONLines((URL, URL))"
+        raise UserError(field, "the URL of one file, without * ? [", pattern, hint=hint)
+    store = open_store(root, os.getpid())
+    if glob.has_magic(key):
+        parts = key.split("/")
+        depth = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+        list_files = store.list_folder if depth == len(parts) - 1 and parts[-1] != "**" else store.list_tree
+        metas = list_files("/".join(parts[:depth]))
+        files = [_state(f"{root}/{meta['path']}", meta) for meta in metas if matches(meta["path"].split("/"), parts)]
+    else:
+        meta = store.head(key)
+        files = [] if meta is None else [_state(pattern, meta)]
+    if not files:
+        raise UserError(field, "a file, or a pattern of files", pattern, hint="there is none, or no such bucket")
+    return files
+
+
+def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a pattern, of which `**` is any number of folders, as in `glob`."""
+    if not pattern:
+        return not names
+    if pattern[0] == "**" and matches(names, pattern[1:]):
+        return True
+    if not names or names[0].startswith(".") and not pattern[0].startswith("."):
+        return False
+    if pattern[0] == "**":
+        return matches(names[1:], pattern)
+    return fnmatch.fnmatchcase(names[0], pattern[0]) and matches(names[1:], pattern[1:])
+
+
+def _state(path: str, meta: Any) -> RemoteFile:
+    tag = (meta["e_tag"] or "").strip('"')  # the lists of some servers lack the quotes
+    return RemoteFile(path, meta["size"], tag or meta["last_modified"].isoformat())
