@@ -285,3 +285,13 @@ def test_urls_that_name_no_folder_of_a_bucket():
     for url in ("s3://runs", "s3://runs/", "s3:///a", "ftp://runs/a", "s3://runs/../a", "s3://runs/a b"):
         with pytest.raises(UserError, match="s3://BUCKET/FOLDER or gs://BUCKET/FOLDER"):
             Bucket("--workdir", url)
+
+
+def test_a_damaged_heartbeat_is_none() -> None:
+    content = lease.beat_text(12)
+    assert lease.parse_beat(content) == 12 and lease.parse_beat(None) == 0
+    for place in range(len(content)):
+        for bit in range(8):
+            damaged = bytes(x ^ (1 << bit) if i == place else x for i, x in enumerate(content))
+            assert lease.parse_beat(damaged) is None
+    assert lease.parse_beat(content[:-1]) is None and lease.parse_beat(b"") is None

@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -101,7 +102,7 @@ class Lease:
         while not self._ending.wait(BEAT_SECONDS):
             beat += 1
             try:
-                self.bucket.write(f"beats/{name_of(self.owner)}", str(beat).encode())
+                self.bucket.write(f"beats/{name_of(self.owner)}", beat_text(beat))
                 other = commits.read(self.bucket, self.entry.number + 1)
             except (UserError, RunError) as error:
                 log.warning("no heartbeat: %s", error)
@@ -135,16 +136,31 @@ def _has_ended(entry: Entry, number: int, place: str | None) -> bool:
 def _wait_for_silence(bucket: Bucket, entry: Entry, number: int) -> None:
     """Returns when the owner of the newest entry was silent for `DEAD_SECONDS`. Raises UserError at a heartbeat."""
     key = f"beats/{name_of(entry.owner)}"
-    beat = bucket.read(key)
+    first = parse_beat(bucket.read(key))
     begun = time.monotonic()
     is_silent = False
     while time.monotonic() - begun < DEAD_SECONDS:
         time.sleep(LOOK_SECONDS)
-        if bucket.read(key) != beat or commits.read(bucket, number + 1) is not None:
+        beat = parse_beat(bucket.read(key))
+        first = beat if first is None else first
+        if beat not in (first, None) or commits.read(bucket, number + 1) is not None:
             raise _refusal(bucket, entry)
         if not is_silent and time.monotonic() - begun > 2 * BEAT_SECONDS:
             log.warning("%s is of %s, which is silent: waiting %.0f s", bucket.url, entry.who, DEAD_SECONDS)
             is_silent = True
+
+
+def beat_text(number: int) -> bytes:
+    """A heartbeat with its checksum, so that a damaged answer is not taken for another one."""
+    return f"{number} {zlib.crc32(str(number).encode()):08x}".encode()
+
+
+def parse_beat(content: bytes | None) -> int | None:
+    """The number of a heartbeat; 0 if there was none yet, None if it is damaged."""
+    if content is None:
+        return 0
+    digits = content.partition(b" ")[0]
+    return int(digits) if digits.isdigit() and content == beat_text(int(digits)) else None
 
 
 def _refusal(bucket: Bucket, entry: Entry | None) -> UserError:
