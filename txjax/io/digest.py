@@ -1,7 +1,7 @@
 """Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete.
 
-A file's digest is the SHA-256 of the SHA-256 digests of its chunks of 4 MiB, in their order, after the name of this
-algorithm: several cores hash one large file (Merkle, "A Digital Signature Based on a Conventional Encryption
+A file's digest is the SHA-256 of the SHA-256 digests of its chunks of 4 MiB (of an empty file: of one that is empty),
+in their order, after the name of this algorithm: several cores hash one large file (Merkle, "A Digital Signature Based on a Conventional Encryption
 Function", 1987, with one level).
 
 A complete folder may get one file more, `added.json`: it counts once its digest is among the others.
@@ -58,7 +58,7 @@ def _chunk_digest(chunk: tuple[Path, int]) -> bytes:
 def _digests(paths: Iterable[Path]) -> list[str]:
     """The digests of files, in their order."""
     totals = {path: hashlib.sha256() for path in paths}
-    chunks = [(path, start) for path in totals for start in range(0, path.stat().st_size, CHUNK)]
+    chunks = [(path, start) for path in totals for start in range(0, max(path.stat().st_size, 1), CHUNK)]
     with ThreadPoolExecutor() as pool:  # hashing releases the GIL
         for (path, _), part in zip(chunks, pool.map(_chunk_digest, chunks), strict=True):
             totals[path].update(part)
