@@ -1,8 +1,8 @@
 """Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete.
 
 A file's digest is the SHA-256 of the SHA-256 digests of its chunks of 4 MiB (of an empty file: of one that is empty),
-in their order, after the name of this algorithm: several cores hash one large file (Merkle, "A Digital Signature Based on a Conventional Encryption
-Function", 1987, with one level).
+in their order, after the name of this algorithm: several cores hash one large file (one level of Merkle, "A Digital
+Signature Based on a Conventional Encryption Function", 1987).
 
 A complete folder may get one file more, `added.json`: it counts once its digest is among the others.
 """
