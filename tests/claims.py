@@ -33,6 +33,7 @@ SECTIONS = {
     "Optimization": ("optimizers.md",),
     "Sweeps, populations, laws": ("sweeps.md", "population.md", "scaling.md"),
     "Documentation": ("index.md",),
+    "Distribution": ("../README.md", "licences.md", "breaking_changes.md"),
     "Tests": ("../CONTRIBUTING.md",),
 }
 
