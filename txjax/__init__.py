@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from txjax.python.python_runs import fit as fit
     from txjax.python.python_runs import open_run as open
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Run", "fit", "load_config", "open"]
 
 # Where each name is, so that `import txjax` imports nothing else.
