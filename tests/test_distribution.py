@@ -30,7 +30,7 @@ OLD_COMPANIONS = (
 )
 # Tests that call the libraries: whole runs, checkpoints, optimizers, Grain's packer, SciPy's sequences.
 OLD_TESTS = (
-    "tests/python/test_python_runs.py",
+    "tests/python/test_python_runs.py::test_scores_and_texts_are_the_commands",
     "tests/test_checkpoint.py",
     "tests/optim/test_optimizers.py",
     "tests/data/test_packed.py",
@@ -58,8 +58,9 @@ def uv(*words: object) -> str:
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a folder, without the packages of this environment."""
-    environment = {name: text for name, text in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    """Runs a command in a folder, without this environment's packages and XLA's flags, which are of its version."""
+    removed = ("PYTHONPATH", "VIRTUAL_ENV", "XLA_FLAGS")
+    environment = {name: text for name, text in os.environ.items() if name not in removed}
     return subprocess.run(command, cwd=folder, env=environment | variables, capture_output=True, text=True)
 
 
