@@ -25,6 +25,7 @@ SECTIONS = {
     "Attention kernels": ("kernels.md",),
     "Parallelism": ("parallelism.md", "processes.md"),
     "Logs": ("logging.md",),
+    "Checkpoints": ("reliability.md",),
     "Object stores": ("reliability.md",),
     "Data": ("data.md",),
     "Evaluation": ("evaluation.md",),

@@ -9,6 +9,10 @@ import pytest
 from txjax.io import digest
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim(
+    "Checkpoints", "a digest is SHA-256 of the digests of chunks, finds any flipped bit, and names its algorithm"
+)
+
 CHUNK = 4 << 20
 
 
