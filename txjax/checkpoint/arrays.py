@@ -21,7 +21,7 @@ def orbax() -> Any:
 def write_arrays(folder: Path, parts: dict[str, PyTree]) -> Any:
     """Starts writing arrays to a new folder; returns Orbax's response, whose `result()` waits for the end.
 
-    They are not compressed: zstd takes longer than all else of a save, and makes trained float32 values 8% smaller.
+    They are not compressed: zstd makes trained float32 values 8% smaller, and writing them takes twice as long.
     """
     ocp = orbax()
     context = ocp.Context()
