@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 
 from txjax import sharding
 from txjax.checkpoint import Checkpoints, Store
@@ -23,6 +24,7 @@ from txjax.log.terminal_table import table
 from txjax.models.text.decoder.decoder import gpt
 from txjax.objectives import NextToken
 from txjax.train.state.state import build_layout
+from txjax.types import TrainState
 
 
 def peak() -> float:
@@ -30,12 +32,23 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
+def with_noise(state: TrainState) -> TrainState:
+    """A state whose moments are random, as after some steps; in a new one they are zeros."""
+    leaves, structure = jax.tree.flatten(state)
+    keys = jax.random.split(jax.random.key(0), len(leaves))
+    noisy = [
+        x + jax.random.normal(key, x.shape, x.dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        for x, key in zip(leaves, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, noisy)
+
+
 def measure(experiment: Experiment, rounds: int) -> dict[str, float]:
     """Medians in seconds of saving, of what the loop waits for it, and of restoring; bytes of the state and memory."""
     waits, saves, restores = [], [], []
     with sharding.use_mesh(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
         layout = build_layout(experiment, built)
-        state = jax.block_until_ready(layout.create(0))
+        state = jax.block_until_ready(with_noise(layout.create(0)))
         store = Store(Path(folder), Checkpoints(keep=1))
         before = peak()
         for step in range(1, rounds + 1):

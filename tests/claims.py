@@ -25,6 +25,7 @@ SECTIONS = {
     "Attention kernels": ("kernels.md",),
     "Parallelism": ("parallelism.md", "processes.md"),
     "Logs": ("logging.md",),
+    "Checkpoints": ("reliability.md",),
     "Object stores": ("reliability.md",),
     "Data": ("data.md",),
     "Evaluation": ("evaluation.md",),
@@ -33,6 +34,7 @@ SECTIONS = {
     "Optimization": ("optimizers.md",),
     "Sweeps, populations, laws": ("sweeps.md", "population.md", "scaling.md"),
     "Documentation": ("index.md",),
+    "Distribution": ("../README.md", "licences.md", "breaking_changes.md"),
     "Tests": ("../CONTRIBUTING.md",),
 }
 

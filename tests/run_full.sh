@@ -4,7 +4,7 @@
 #   bash tests/run_full.sh             all tests but the scores, in parts of at most half an hour on two cores
 #   bash tests/run_full.sh scores      every config that trains on a CPU reaches its score (hours)
 #
-# It runs in the environment of `pip install -e '.[dev,parity,plan,plan-gpu,docs]'`. What passed is kept by commit in
+# It runs in the environment of `pip install -e '.[dev,parity,plan,plan-gpu,docs,release]'`. What passed is kept by commit in
 # ${XDG_CACHE_HOME:-~/.cache}/txjax-full, so that the same command resumes with the part where it stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."

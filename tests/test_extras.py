@@ -4,7 +4,11 @@ import importlib.util
 import re
 import tomllib
 
+from packaging.utils import canonicalize_name
+
 from txjax.__main__ import main
+
+import licences
 
 
 def test_a_missing_extra_is_named_as_it_is_typed(root, monkeypatch, capsys):
@@ -14,6 +18,12 @@ def test_a_missing_extra_is_named_as_it_is_typed(root, monkeypatch, capsys):
     )
     assert main(["plan", f"--config={root / 'configs/text/gpt_tiny.py'}", "--topology=v5e:2x2"]) == 2
     assert "pip install '.[plan]'" in capsys.readouterr().err
+
+
+def test_licences_of_all_direct_requirements_are_listed():
+    listed = set(re.findall(r"^\| ([\w.-]+) \|", licences.PAGE.read_text(), re.MULTILINE))
+    for extra in (None, *licences.EXTRAS):
+        assert {canonicalize_name(requirement.name) for requirement in licences.direct(extra)} <= listed, extra
 
 
 def test_extras_that_are_named_exist(root):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from txjax.python.python_sweeps import fit_law as fit_law
     from txjax.python.python_sweeps import fit_sweep as fit_sweep
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Run", "fit", "fit_law", "fit_sweep", "load_config", "open"]
 
 # Where each name is, so that `import txjax` imports nothing else.

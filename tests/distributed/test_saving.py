@@ -18,7 +18,7 @@ from txjax.checkpoint import Store
 me, folder, faulty = int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 distributed.start(sys.argv[1], 2, me)
 distributed.watch_peers(folder / "logs")
-sharding = jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("x"))
+sharding = jax.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()), ("x",)), jax.P("x"))
 array = jax.make_array_from_process_local_data(sharding, np.arange(4.0, dtype=np.float32) + 4 * me)
 store = Store(folder)
 store.save_parts(1, {"weights": {"a": array}}, {})

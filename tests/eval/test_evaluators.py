@@ -184,7 +184,7 @@ def test_equal_evaluators_share_a_program_and_no_others_do(kind):
     programs: dict[Any, Any] = {}
 
     def program(evaluator: Evaluator, *more: Any) -> Any:
-        placed = jax.NamedSharding(jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]), jax.P())
+        placed = jax.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",)), jax.P())
         setup = EvalSetup(
             evaluator=evaluator,
             model=run.model,

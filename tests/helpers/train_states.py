@@ -11,8 +11,8 @@ from txjax.types import TrainState, flat_paths
 
 def make(step: int, fsdp: int | None = None) -> TrainState:
     """A state whose weights are sharded over this many devices. If None, over all."""
-    devices = jax.device_count()
-    mesh = jax.make_mesh((fsdp or devices, devices // (fsdp or devices)), ("fsdp", "rest"))
+    devices = np.array(jax.devices())
+    mesh = jax.sharding.Mesh(devices.reshape(fsdp or len(devices), -1), ("fsdp", "rest"))
     place = NamedSharding(mesh, PartitionSpec("fsdp"))
     weight = jax.device_put(jax.random.normal(jax.random.key(step), (8, 4)), place)
     return TrainState(

@@ -1,4 +1,4 @@
-"""Restoring the arrays of one step: each must have the path, shape and dtype that the model expects; none is cast."""
+"""Arrays of one step on the disk: each must have the path, shape and dtype that the model expects; none is cast."""
 
 import functools
 from pathlib import Path
@@ -16,6 +16,18 @@ def orbax() -> Any:
 
     silence_threads()
     return v1
+
+
+def write_arrays(folder: Path, parts: dict[str, PyTree]) -> Any:
+    """Starts writing arrays to a new folder; returns Orbax's response, whose `result()` waits for the end.
+
+    They are not compressed: zstd makes trained float32 values 8% smaller, and writing them takes twice as long.
+    """
+    ocp = orbax()
+    context = ocp.Context()
+    context.array.saving.use_compression = False
+    with context:
+        return ocp.save_checkpointables_async(folder, parts)
 
 
 def check_arrays(run: Path, step: int, arrays: dict[str, Any], abstract: dict[str, PyTree], all_of_them: bool) -> None:

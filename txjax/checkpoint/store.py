@@ -21,7 +21,7 @@ import jax
 
 from txjax import distributed
 from txjax.checkpoint import origins
-from txjax.checkpoint.arrays import check_arrays, orbax
+from txjax.checkpoint.arrays import check_arrays, write_arrays
 from txjax.checkpoint.background import Background
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.distributed import on_primary
@@ -85,7 +85,7 @@ class Store(Steps):
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard("allow"):  # Orbax copies arrays from devices, and synchronizes its processes by copies
             folder = self.path(step) / "arrays"
-            response = self._write_arrays(step, lambda: orbax().save_checkpointables_async(folder, parts))
+            response = self._write_arrays(step, lambda: write_arrays(folder, parts))
 
         def finish() -> None:
             try:

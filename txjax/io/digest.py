@@ -1,5 +1,9 @@
 """Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete.
 
+A file's digest is the SHA-256 of the SHA-256 digests of its chunks of 4 MiB (of an empty file: of one that is empty),
+in their order, after the name of this algorithm: several cores hash one large file (one level of Merkle, "A Digital
+Signature Based on a Conventional Encryption Function", 1987).
+
 A complete folder may get one file more, `added.json`: it counts once its digest is among the others.
 """
 
@@ -12,16 +16,18 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from txjax.errors import RunError
+from txjax.errors import RunError, UserError
 from txjax.io.files import blocks, evict, flush, read_bytes, replace_text
 from txjax.io.temporary import is_temporary
 
 NAME = "digests.json"
 ADDED = "added.json"
+ALGORITHM = "sha256-4MiB"
+CHUNK = 1 << 22  # bytes
 # Errors of the file itself; any other is treated as temporary.
 _OF_THE_FILE = {
     getattr(errno, name)
@@ -41,17 +47,27 @@ def unavailable(error: OSError) -> Unavailable | None:
     return Unavailable(f"{error.filename or 'a file'} cannot be read for now: {error.strerror or error}")
 
 
-def _digest(path: Path) -> str:
-    total = hashlib.blake2b(digest_size=16)
-    for block in blocks(path):
+def _chunk_digest(chunk: tuple[Path, int]) -> bytes:
+    path, start = chunk
+    total = hashlib.sha256()
+    for block in blocks(path, start, start + CHUNK):
         total.update(block)
-    return total.hexdigest()
+    return total.digest()
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    files = sorted(p for p in _files(folder) if p != folder / NAME and not is_temporary(p.name))
+def _digests(paths: Iterable[Path]) -> list[str]:
+    """The digests of files, in their order."""
+    totals = {path: hashlib.sha256() for path in paths}
+    chunks = [(path, start) for path in totals for start in range(0, max(path.stat().st_size, 1), CHUNK)]
     with ThreadPoolExecutor() as pool:  # hashing releases the GIL
-        return dict(zip((str(p.relative_to(folder)) for p in files), pool.map(_digest, files), strict=True))
+        for (path, _), part in zip(chunks, pool.map(_chunk_digest, chunks), strict=True):
+            totals[path].update(part)
+    return [f"{ALGORITHM}:{total.hexdigest()}" for total in totals.values()]
+
+
+def _folder_digests(folder: Path) -> dict[str, str]:
+    files = sorted(p for p in _files(folder) if p != folder / NAME and not is_temporary(p.name))
+    return dict(zip((str(p.relative_to(folder)) for p in files), _digests(files), strict=True))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -79,7 +95,7 @@ def commit(folder: Path) -> None:
     """Writes the digests of every file below `folder`; from then on it is complete, also after a power cut."""
     for path in _files(folder):
         flush(path)
-    replace_text(folder / NAME, _text(_digests(folder)))
+    replace_text(folder / NAME, _text(_folder_digests(folder)))
 
 
 def copy(source: Path, folder: Path) -> list[str]:
@@ -104,7 +120,7 @@ def add(folder: Path, text: str) -> list[str]:
     """
     written = json.loads(read_bytes(folder / NAME))
     replace_text(folder / ADDED, text)
-    digests = _text(written | {ADDED: _digest(folder / ADDED)})
+    digests = _text(written | {ADDED: _digests([folder / ADDED])[0]})
     replace_text(folder / NAME, digests)
     for name in (ADDED, NAME):
         evict(folder / name)
@@ -155,6 +171,7 @@ def faults(folder: Path) -> list[str]:
 
     Raises:
       Unavailable: a file can't be read for now.
+      UserError: all digests are of another algorithm.
     """
     try:
         return _faults(folder)
@@ -170,13 +187,17 @@ def _faults(folder: Path) -> list[str]:
         return [f"{NAME} is missing: the save did not finish"]
     raw = read_bytes(folder / NAME)
     try:
-        recorded = json.loads(raw)
+        recorded = {name: str(text) for name, text in json.loads(raw).items()}
         intact = raw == _text(recorded).encode()
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, AttributeError, RecursionError):
         intact = False
     if not intact:
         return [f"{NAME} was changed"]
-    digests = _digests(folder)
+    if recorded and not any(text.startswith(f"{ALGORITHM}:") for text in recorded.values()):
+        algorithm = next(iter(recorded.values())).rpartition(":")[0] or "digests without a name"
+        hint = "another version of txjax wrote them, which can read them"
+        raise UserError(str(folder / NAME), f"digests by {ALGORITHM}", algorithm, hint=hint)
+    digests = _folder_digests(folder)
     lost = [f"{name} is missing" for name in recorded if name not in digests]
     added = [f"{name} was added" for name in digests if name not in recorded and name != ADDED]
     changed = [f"{name} was changed" for name in recorded if name in digests and digests[name] != recorded[name]]

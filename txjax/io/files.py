@@ -4,6 +4,7 @@ Paths are pathlib's. etils.epath would add object stores, which can't give these
 atomic rename and no locks (`train.bucket` mirrors folders there).
 """
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +15,17 @@ from txjax.io.temporary import temporary_file
 BLOCK = 1 << 20  # bytes that are read at once
 
 
-def blocks(path: Path) -> Iterator[bytes]:
-    """The content of a file, in pieces.
+def blocks(path: Path, start: int = 0, stop: float = math.inf) -> Iterator[bytes]:
+    """The content of a file from the byte `start` to the byte before `stop`, in pieces.
 
     Raises:
       OSError: the file can't be read, also (EAGAIN) if only for now: Python's own streams return a part of it then.
     """
     with naming(path), path.open("rb", buffering=0) as file:
-        while block := os.read(file.fileno(), BLOCK):
+        if start:  # a pipe has no positions
+            os.lseek(file.fileno(), start, os.SEEK_SET)
+        while block := os.read(file.fileno(), int(min(BLOCK, stop - start))):
+            start += len(block)
             yield block
 
 

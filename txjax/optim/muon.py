@@ -46,10 +46,16 @@ def scale_by_muon(
     numbers = jax.tree.map(lambda m: MuonDimensionNumbers(*m), masked, is_leaf=is_matrix)
 
     def unit_rms(updates: PyTree, params: PyTree) -> PyTree:
-        return jax.tree.map(lambda u, m: u * rms * math.sqrt(max(m.fans(u.shape))), updates, masked)
+        return jax.tree.map(lambda u, m: u * rms * _shape_factor(*m.fans(u.shape)), updates, masked)
 
     hidden = optax.chain(
         orthogonalize(beta=momentum, mu_dtype=jnp.dtype(dtype), weight_dimension_numbers=numbers),
         optax.stateless(unit_rms),
     )
     return optax.partition({"matrix": hidden, "rest": rest}, labels)
+
+
+def _shape_factor(fan_in: int, fan_out: int) -> float:
+    """sqrt(max(fan-in, fan-out)), without the factor of Jordan et al. that the directions of optax 0.2.6 have."""
+    jordan = math.sqrt(max(1, fan_out / fan_in)) if optax.__version__ == "0.2.6" else 1.0
+    return math.sqrt(max(fan_in, fan_out)) / jordan

@@ -95,7 +95,7 @@ class PackedSource:
 
 
 class _Lengths:
-    """The input of the packer: an array of each piece's length, and the piece's index."""
+    """The input of the packer: an array of each piece's length, whose values are the piece's index."""
 
     def __init__(self, sizes: np.ndarray):
         self._sizes = sizes
@@ -103,8 +103,8 @@ class _Lengths:
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def __getitem__(self, number: int) -> dict[str, object]:
-        return {"tokens": np.zeros(self._sizes[number], np.int8), "piece": number}
+    def __getitem__(self, number: int) -> dict[str, np.ndarray]:
+        return {"tokens": np.full(self._sizes[number], number)}
 
 
 def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
@@ -120,17 +120,18 @@ def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
         length_struct={"tokens": text.length},
         num_packing_bins=BINS,
         shuffle_bins=False,
-        meta_features=("piece",),
     )
     count = 0
     with (folder / "pieces.bin").open("wb") as file, (folder / "windows.bin").open("wb") as windows:
         np.zeros(1, np.int64).tofile(windows)
         with disk_cache.progress(f"packing of {text.name} {text.split}", len(pieces)) as advance:
             for window in packed:
-                pieces[window["piece"]].tofile(file)
-                count += len(window["piece"])
+                begins = (window["tokens_positions"] == 0) & (window["tokens_segment_ids"] > 0)
+                numbers = window["tokens"][begins]
+                pieces[numbers].tofile(file)
+                count += len(numbers)
                 np.array(count).tofile(windows)
-                advance(len(window["piece"]))
+                advance(len(numbers))
     assert count == len(pieces)
 
 

@@ -1,0 +1,149 @@
+"""The wheel and the sdist, in environments of their own: what they need, on the oldest and the newest versions.
+
+They are built and installed by uv (the extra `release`) from the registry; without a network they are skipped.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turn("distribution"),
+    pytest.mark.claim(
+        "Distribution",
+        "wheel and sdist install into empty environments of the oldest and the newest Python and versions, and train",
+    ),
+]
+
+ROOT = Path(__file__).parents[1]
+PYTHONS = ("3.11", "3.12", "3.13")
+# What versions as old as the lower bounds need of packages that they name without an upper bound.
+OLD_COMPANIONS = (
+    "protobuf<6",  # later ones have no `FieldDescriptor.label`, which TFDS 4.9.9 reads
+    "tensorflow-metadata<1.18",  # later ones need Protobuf 6
+    "pyparsing<3.2",  # Matplotlib 3.9 calls its deprecated names, and the tests make warnings errors
+)
+# Tests that call the libraries: whole runs, checkpoints, optimizers, Grain's packer, SciPy's sequences.
+OLD_TESTS = (
+    "tests/python/test_python_runs.py::test_scores_and_texts_are_the_commands",
+    "tests/test_checkpoint.py",
+    "tests/optim/test_optimizers.py",
+    "tests/data/test_packed.py",
+    "tests/sweep/test_points.py",
+)
+USER_FILE = """
+    import txjax
+
+    run = txjax.fit("txjax:text/gpt_tiny", "run", until=2)
+    scores = run.evaluate()
+    text: str = txjax.open("run").generate("def ", length=4)[0]
+    reveal_type(txjax.open("run"))
+    txjax.fit(3)
+"""
+
+
+def uv(*words: object) -> str:
+    """Runs uv; the test is skipped if the registry can't be reached, and fails if uv does."""
+    pytest.importorskip("uv", reason="uv is not installed: pip install '.[release]'")
+    done = run([sys.executable, "-m", "uv", *map(str, words)], ROOT)
+    if any(reason in done.stderr for reason in ("Failed to fetch", "error sending request", "network was disabled")):
+        pytest.skip("no registry can be reached")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a folder, without this environment's packages and XLA's flags, which are of its version."""
+    removed = ("PYTHONPATH", "VIRTUAL_ENV", "XLA_FLAGS")
+    environment = {name: text for name, text in os.environ.items() if name not in removed}
+    return subprocess.run(command, cwd=folder, env=environment | variables, capture_output=True, text=True)
+
+
+def interpreter(version: str) -> Path:
+    """A Python of this version that runs, also one that pyenv keeps. Skips the test where there is none."""
+    kept = Path.home().glob(f".pyenv/versions/{version}.*/bin")
+    for folder in [*map(Path, os.environ["PATH"].split(os.pathsep)), *kept]:
+        path = folder / f"python{version}"
+        if path.is_file() and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+            return path
+    pytest.skip(f"no Python {version} is here")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A folder with the sdist of this checkout, and the wheel that is built from that sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--quiet", "--out-dir", folder, ROOT)
+    return folder
+
+
+def environment(folder: Path, version: str, *requirements: object) -> Path:
+    """The Python of a new environment with these packages."""
+    python = folder / "environment" / "bin" / "python"
+    uv("venv", "--quiet", "--python", interpreter(version), folder / "environment")
+    uv("pip", "install", "--quiet", "--python", python, *requirements)
+    return python
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_all_extras_resolve_together(version):
+    names = uv("pip", "compile", "--quiet", "--all-extras", "--python-version", version, "pyproject.toml")
+    assert "\njax==" in names and "\ntorch==" in names
+
+
+def test_the_descriptions_of_wheel_and_sdist_are_valid(built):
+    pytest.importorskip("twine", reason="twine is not installed: pip install '.[release]'")
+    files = sorted(map(str, built.glob("txjax-*")))
+    assert [Path(file).suffix for file in files] == [".whl", ".gz"]
+    done = run([sys.executable, "-m", "twine", "check", "--strict", *files], ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", (PYTHONS[0], PYTHONS[-1]))
+def test_an_empty_environment_trains_and_evaluates(version, built, tmp_path):
+    (wheel,) = built.glob("*.whl")
+    python = environment(tmp_path, version, wheel)
+    (tmp_path / "empty").mkdir()
+    small = ["--smoke", "--config.model.depth=1", "--config.model.width=16", "--config.model.heads=2"]
+    for words in (["train", "--config=txjax:text/gpt_tiny", "--workdir=run", *small], ["evaluate", "--workdir=run"]):
+        done = run([str(python.parent / "txjax"), *words], tmp_path / "empty")
+        assert done.returncode == 0, done.stderr
+    assert "loss" in done.stdout
+    assert {path.name for path in (tmp_path / "empty").iterdir()} == {"run"}
+
+
+def test_types_of_an_installed_wheel(built, tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed: pip install '.[dev]'")
+    (wheel,) = built.glob("*.whl")
+    python = environment(tmp_path, PYTHONS[0], wheel)
+    (tmp_path / "use.py").write_text(textwrap.dedent(USER_FILE))
+    mypy = [sys.executable, "-m", "mypy", f"--python-executable={python}", f"--cache-dir={tmp_path}", "use.py"]
+    lines = run(mypy, tmp_path).stdout.splitlines()
+    reported = [line.partition(": ")[2] for line in lines if line.startswith("use.py")]
+    assert len(reported) == 3, lines
+    assert 'Revealed type is "txjax.' in reported[0]
+    assert all(line.startswith("error: ") and '"fit"' in line for line in reported[1:])
+
+
+def test_the_oldest_versions(tmp_path):
+    """The lower bounds of pyproject.toml on the oldest Python pass tests that call each of the libraries."""
+    bounds = uv(
+        "pip",
+        "compile",
+        "--quiet",
+        "--resolution=lowest-direct",
+        "--no-deps",
+        "--python-version=3.11",
+        "pyproject.toml",
+    )
+    assert "jax==0.8.2\n" in bounds
+    (tmp_path / "oldest.txt").write_text("\n".join([bounds, *OLD_COMPANIONS]))
+    tools = ("pytest", "pytest-xdist", "filelock", "beartype", "pyyaml", "pillow", "scikit-learn", "pandas", "pyarrow")
+    python = environment(tmp_path, PYTHONS[0], "-r", tmp_path / "oldest.txt", *tools)
+    done = run([str(python), "-m", "pytest", *OLD_TESTS], ROOT, PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stdout[-3000:]
