@@ -80,7 +80,7 @@ def rewrite(file: FileState) -> FileState:
     return disk_cache.get_or_build("arrow", made_from, build, lambda folder: FileState.of(str(folder / "rows.arrow")))
 
 
-class ArrowRows:
+class ArrowRows(Rows):
     """The rows of Arrow files, as `Rows`."""
 
     def __init__(self, files: Sequence[FileState], arrow: Sequence[FileState]):

@@ -1,0 +1,107 @@
+"""Checksums of the blocks of a file: taken while it is read once, compared when a block is first read again."""
+
+import itertools
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from typing import BinaryIO
+
+import numpy as np
+from jaxtyping import UInt32
+
+BLOCK = 1 << 16  # bytes of the file that have one checksum
+CHUNK = 16 * BLOCK  # bytes that are read at a time
+AHEAD = 4  # chunks in memory whose checksums are not known yet
+Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
+
+
+class FileChunks:
+    """The content of a file in chunks, read once, while another thread takes the checksums of its blocks.
+
+    Attributes:
+      name: the path of the file.
+      size: the bytes that were read.
+    """
+
+    def __init__(self, file: BinaryIO, pool: Executor):
+        """
+        Args:
+          file: from its begin; `read` gives as many bytes as it is asked for, except at the end.
+          pool: of the other thread.
+        """
+        self.name = file.name
+        self.size = 0
+        self._file = file
+        self._pool = pool
+        self._futures: list[Future[list[int]]] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        while chunk := self._file.read(CHUNK):
+            self._futures.append(self._pool.submit(block_checksums, chunk))
+            self._futures[-AHEAD:][0].result()
+            self.size += len(chunk)
+            yield chunk
+
+    def checksums(self) -> Checksums:
+        """Of the blocks of the chunks that were read."""
+        return np.array([checksum for future in self._futures for checksum in future.result()], np.uint32)
+
+
+class CheckedFile:
+    """A file whose blocks are compared with their checksums when they are first read.
+
+    A block is compared again after any change of the file's time of status (`st_ctime`), which each write sets and
+    nothing sets back. Several threads may read.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        checksums: Checksums,
+        read: Callable[[int, int], bytes],
+        describe: Callable[[int, int], Exception],
+    ):
+        """
+        Args:
+          path: of the file.
+          checksums: of its blocks.
+          read: reads the bytes from one place to another one.
+          describe: the error to raise where the bytes from one place to another one have changed.
+        """
+        self._path = path
+        self._checksums = checksums
+        self._read = read
+        self._describe = describe
+        self._compared = _status_time(path), bytearray(len(checksums))  # the blocks that were, since that time
+
+    def read(self, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` - 1. Raises the error that describes the first block of them that has changed."""
+        time = _status_time(self._path)
+        if time != self._compared[0]:
+            self._compared = time, bytearray(len(self._checksums))
+        compared = self._compared[1]
+        first, last = start // BLOCK, -(-end // BLOCK)
+        if compared.find(0, first, last) < 0:
+            return self._read(start, end)
+        content = self._read(first * BLOCK, last * BLOCK)
+        checksums = itertools.zip_longest(block_checksums(content), self._checksums[first:last].tolist())
+        for block, (checksum, expected) in enumerate(checksums, first):
+            if checksum != expected:
+                raise self._describe(block * BLOCK, (block + 1) * BLOCK)
+        compared[first:last] = bytes([1]) * (last - first)
+        return content[start - first * BLOCK : end - first * BLOCK]
+
+
+def block_checksums(content: bytes) -> list[int]:
+    """CRC-32 of each block of some content."""
+    view = memoryview(content)
+    return [zlib.crc32(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK)]
+
+
+def _status_time(path: str) -> int:
+    """The time of the last change of a file's content, name or owner in nanoseconds, or 0 if it has none."""
+    try:
+        return os.stat(path).st_ctime_ns
+    except OSError:
+        return 0
