@@ -7,7 +7,7 @@ from jaxtyping import Int64
 
 from txjax.data.sources.file_blocks import FileChunks
 
-WORD = 8  # bytes that are looked at together
+WORD = 8  # bytes that are compared together
 Ends = Int64[np.ndarray, "N"]
 Cut = Callable[[FileChunks], Iterator[Ends]]  # the place behind each row, in batches; the file's end may come twice
 
@@ -27,10 +27,10 @@ def cut_quoted_lines(chunks: FileChunks) -> Iterator[Ends]:
     quotes = 0  # before the chunk, modulo two
     for chunk in chunks:
         places = find_bytes(chunk, b'\n"' if b'"' in chunk else b"\n")
-        is_quote = np.frombuffer(chunk, np.uint8)[places] == ord('"')
-        counts = quotes + np.cumsum(is_quote)
-        yield size + places[~is_quote & (counts % 2 == 0)] + 1
-        quotes = (quotes + int(is_quote.sum())) % 2
+        newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8)[places] == ord("\n"))
+        counts = quotes + newlines - np.arange(len(newlines))  # of the quotes before each newline
+        yield size + places[newlines[counts % 2 == 0]] + 1
+        quotes = (quotes + len(places) - len(newlines)) % 2
         size += len(chunk)
     yield np.array([size], np.int64)
 
@@ -61,6 +61,7 @@ def find_bytes(content: bytes, values: bytes) -> Ends:
         is_value |= characters == value
     if len(is_value) % WORD:
         return np.flatnonzero(is_value)
-    words = np.flatnonzero(is_value.view(np.uint64) != 0)  # few of all have one of the values
-    inside = np.flatnonzero(is_value.reshape(-1, WORD)[words])
-    return words[inside // WORD] * WORD + inside % WORD
+    words = is_value.view(np.uint64)
+    filled = np.flatnonzero(words != 0)  # few of all
+    inside = np.flatnonzero(words[filled].view(bool))
+    return (filled * WORD)[inside >> 3] + (inside & 7)  # shifts are faster than // and %

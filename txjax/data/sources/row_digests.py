@@ -35,7 +35,7 @@ def open_row_digests(kind: str, index: RowIndex, files: Sequence[CheckedFile]) -
         first = 0
         for file, count in zip(files, index.counts.tolist(), strict=True):
             rows = slice(first, first + count)
-            digests[rows] = _row_digests(file, index.starts[rows], index.ends[rows])
+            digests[rows] = hash_rows(file, index.starts[rows], index.ends[rows])
             first += count
         np.save(folder / "digests.npy", digests)
 
@@ -45,7 +45,7 @@ def open_row_digests(kind: str, index: RowIndex, files: Sequence[CheckedFile]) -
     return disk_cache.get_or_build("rows", made_from, build, load)
 
 
-def _row_digests(
+def hash_rows(
     file: CheckedFile, starts: Int64[np.ndarray, "N"], ends: Int64[np.ndarray, "N"]
 ) -> UInt32[np.ndarray, "N"]:
     """CRC-32 of the rows of a file that begin and end at these bytes."""
@@ -53,7 +53,7 @@ def _row_digests(
     firsts = np.flatnonzero(np.diff(starts // CHUNK, prepend=-1))  # of the rows that begin in a chunk
     for first, end in itertools.pairwise([*firsts.tolist(), len(starts)]):
         begin = int(starts[first])
-        content = memoryview(file.read(begin, int(ends[end - 1])))
-        spans = map(slice, (starts[first:end] - begin).tolist(), (ends[first:end] - begin).tolist())
-        digests[first:end] = np.fromiter(map(zlib.crc32, map(content.__getitem__, spans)), np.uint32, end - first)
+        content = file.read(begin, int(ends[end - 1]))
+        spans = zip((starts[first:end] - begin).tolist(), (ends[first:end] - begin).tolist(), strict=True)
+        digests[first:end] = [zlib.crc32(content[start:stop]) for start, stop in spans]
     return digests
