@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt32
 
 from txjax.data.loading import disk_cache
-from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError
 
 
@@ -36,11 +36,11 @@ class FileState:
         return cls(path, stat.st_size, stat.st_mtime_ns)
 
     def check(self) -> None:
-        """Raises CorruptData if the file is no longer as it was."""
+        """Raises ChangedData if the file is no longer as it was."""
         try:
             now = FileState.of(self.path)
         except OSError as error:
-            raise CorruptData(f"{self.path} was there when the run began: {error.strerror}") from error
+            raise ChangedData(f"{self.path} was there when the run began: {error.strerror}") from error
         if now != self:
             sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else "another time of change"
             raise ChangedData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
