@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +50,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--megabytes", type=int, default=300)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as pool:
         if arguments.rows:
             compare_rows(Path(name), arguments.rows)
         print(
             "index of | rows | megabytes | wc -l in s | index in s | times wc -l | checksums in s | hashes of rows in s"
         )
         for length in (40, 400):
-            compare_indexes(Path(name), length, arguments.megabytes * 1_000_000)
+            compare_indexes(Path(name), length, arguments.megabytes * 1_000_000, pool)
 
 
 def compare_rows(folder: Path, count: int) -> None:
@@ -92,7 +93,7 @@ def compare(prepared: RecordSource, sources: list[RecordSource], names: list[str
     return ratios
 
 
-def compare_indexes(folder: Path, words: int, size: int) -> None:
+def compare_indexes(folder: Path, words: int, size: int, pool: Executor) -> None:
     """Prints the time of the index of files of rows of so many words, beside `wc -l`."""
     rng = np.random.default_rng(1)
     rows = [{"text": " ".join(rng.choice(WORDS, size=words)), "label": number % 5} for number in range(1000)]
@@ -100,16 +101,21 @@ def compare_indexes(folder: Path, words: int, size: int) -> None:
     kinds = {
         "JSON lines": (json_lines(rows), cut_lines),
         "a table": (table(rows), cut_quoted_lines),
+        "a table with quotes": (
+            table([row | {"text": f'"{row["text"]}", all said'} for row in rows]),
+            cut_quoted_lines,
+        ),
         "text": ("".join(row["text"] + "\n" for row in rows), cut_blocks(4096)),
     }
     for title, (content, cut) in kinds.items():
         with path.open("w", encoding="utf-8") as file:
             for _ in range(-(-size // len(content))):
                 file.write(content)
-        index = index_file(str(path), cut)
+        take_index = functools.partial(index_file, str(path), cut, pool)
+        index = take_index()
         works = (
             functools.partial(subprocess.check_output, ["wc", "-l", path]),
-            functools.partial(index_file, str(path), cut),
+            take_index,
             functools.partial(take_checksums, path),
             functools.partial(take_hashes, path, index),
         )

@@ -5,9 +5,10 @@ of the names, sizes and times of change of the files.
 """
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,14 +42,14 @@ class RowIndex:
     counts: Int64[np.ndarray, "P"]
     sizes: Int64[np.ndarray, "P"]
 
-    def checksums_of(self, file: int) -> Checksums:
-        """The checksums of the blocks of a file."""
-        ends = np.cumsum(-(-self.sizes // BLOCK))
-        return self.checksums[ends[file - 1] if file else 0 : ends[file]]
+    @functools.cached_property
+    def file_checksums(self) -> list[Checksums]:
+        """The checksums of the blocks of each file."""
+        return np.split(self.checksums, np.cumsum(-(-self.sizes // BLOCK))[:-1])
 
     def file_digest(self, file: int) -> bytes:
         """A hash of the content of a file."""
-        content = repr(int(self.sizes[file])).encode() + self.checksums_of(file).tobytes()
+        content = repr(int(self.sizes[file])).encode() + self.file_checksums[file].tobytes()
         return hashlib.blake2b(content, digest_size=16).digest()
 
 
@@ -62,9 +63,10 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
 
     def build(folder: Path) -> None:
         parts = []
-        with disk_cache.progress(f"index of {files[0].path}", len(files)) as advance:
+        progress = disk_cache.progress(f"index of {files[0].path}", len(files))
+        with progress as advance, ThreadPoolExecutor(1) as pool:
             for file in files:
-                parts.append(vars(index_file(file.path, cut)))
+                parts.append(vars(index_file(file.path, cut, pool)))
                 advance(1)
         np.savez(folder / "rows.npz", **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
@@ -75,9 +77,13 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
     return disk_cache.get_or_build("rows", made_from, build, load)
 
 
-def index_file(path: str, cut: Cut) -> RowIndex:
-    """The index of one file. Rows of nothing but white space are left out."""
-    with open(path, "rb") as file, ThreadPoolExecutor(1) as pool:
+def index_file(path: str, cut: Cut, pool: Executor) -> RowIndex:
+    """The index of one file. Rows of nothing but white space are left out.
+
+    Args:
+      pool: of the thread that takes the checksums.
+    """
+    with open(path, "rb") as file:
         chunks = FileChunks(file, pool)
         bounds = np.concatenate([np.zeros(1, np.int64), *cut(chunks)])
         starts, ends = bounds[:-1], bounds[1:]

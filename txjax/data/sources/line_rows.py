@@ -90,7 +90,8 @@ class LineRows(Rows):
     def _checked_file(self, file: int) -> CheckedFile:
         stored = self._stored[file]
         read = functools.partial(read_span, stored)
-        return CheckedFile(stored.path, self._index.checksums_of(file), read, functools.partial(self._changed, file))
+        checksums = self._index.file_checksums[file]
+        return CheckedFile(stored.path, checksums, read, functools.partial(self._changed, file))
 
     def _changed(self, file: int, start: int, end: int) -> ChangedData:
         """The error of bytes of a file that have changed, by the first and the last row that has some of them."""
@@ -98,8 +99,8 @@ class LineRows(Rows):
         first = rows.start + int(np.searchsorted(self._index.ends[rows], start, side="right"))
         last = rows.start + int(np.searchsorted(self._index.starts[rows], end)) - 1
         positions = dict.fromkeys(self._position(file, row) for row in (first, last))
-        text = f"{self.files[file]}: {' to '.join(positions)}: its bytes have changed since it was indexed"
-        return ChangedData(text)
+        place = f"{self.files[file]}: {' to '.join(positions)}"
+        return ChangedData(f"{place}: its bytes have changed since it was indexed")
 
     def _text(self, file: int, indexed: int) -> str:
         """The text of a row of the index. Raises CorruptData if its file or its bytes have changed, or are no text."""
