@@ -1,23 +1,25 @@
 """Checksums of the blocks of a file: taken while it is read once, compared when a block is first read again."""
 
+import collections
 import itertools
 import os
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 from jaxtyping import UInt32
 
 BLOCK = 1 << 16  # bytes of the file that have one checksum
 CHUNK = 16 * BLOCK  # bytes that are read at a time
-AHEAD = 4  # chunks in memory whose checksums are not known yet
+AHEAD = 3  # chunks in memory, besides the one that is read
+T = TypeVar("T")
 Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
 
 
 class FileChunks:
-    """The content of a file in chunks, read once, while another thread takes the checksums of its blocks.
+    """The content of a file in chunks, read once. Other threads take the checksums of its blocks, and look at it.
 
     Attributes:
       name: the path of the file.
@@ -28,24 +30,29 @@ class FileChunks:
         """
         Args:
           file: from its begin; `read` gives as many bytes as it is asked for, except at the end.
-          pool: of the other thread.
+          pool: of the other threads.
         """
         self.name = file.name
         self.size = 0
         self._file = file
         self._pool = pool
-        self._futures: list[Future[list[int]]] = []
+        self._checksums: list[int] = []
 
-    def __iter__(self) -> Iterator[bytes]:
-        while chunk := self._file.read(CHUNK):
-            self._futures.append(self._pool.submit(block_checksums, chunk))
-            self._futures[-AHEAD:][0].result()
-            self.size += len(chunk)
-            yield chunk
+    def map(self, look: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
+        """The place of each chunk in the file, and what a function returns of the chunk; in the order of the file."""
+        futures: collections.deque[Future[tuple[int, list[int], T]]] = collections.deque()
+        work = lambda chunk: (len(chunk), block_checksums(chunk), look(chunk))  # noqa: E731
+        for chunk in itertools.chain(iter(lambda: self._file.read(CHUNK), b""), AHEAD * [b""]):
+            futures.append(self._pool.submit(work, chunk))
+            if len(futures) > AHEAD:
+                size, checksums, result = futures.popleft().result()
+                self._checksums += checksums
+                self.size += size
+                yield self.size - size, result
 
     def checksums(self) -> Checksums:
         """Of the blocks of the chunks that were read."""
-        return np.array([checksum for future in self._futures for checksum in future.result()], np.uint32)
+        return np.array(self._checksums, np.uint32)
 
 
 class CheckedFile:

@@ -46,7 +46,7 @@ def cut_entries(chunks: FileChunks) -> Iterator[Ends]:
     decoder = json.JSONDecoder()
     sizes: list[int] = []
     try:
-        text = b"".join(chunks).decode("utf-8")
+        text = b"".join(chunk for _, chunk in chunks.map(bytes)).decode("utf-8")
         if not (separator := BEGIN.match(text)):
             raise ValueError(f"it begins with {text[:20]!r}")
         begin = 0

@@ -1,5 +1,6 @@
 """Ways to cut a file of text into rows, each of which ends where the next one begins."""
 
+import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,41 +15,39 @@ Cut = Callable[[FileChunks], Iterator[Ends]]  # the place behind each row, in ba
 
 def cut_lines(chunks: FileChunks) -> Iterator[Ends]:
     """A row is a line."""
-    size = 0
-    for chunk in chunks:
-        yield size + find_bytes(chunk, b"\n") + 1
-        size += len(chunk)
-    yield np.array([size], np.int64)
+    for start, newlines in chunks.map(functools.partial(find_bytes, values=b"\n")):
+        yield start + newlines + 1
+    yield np.array([chunks.size])
 
 
 def cut_quoted_lines(chunks: FileChunks) -> Iterator[Ends]:
     """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
-    size = 0
-    quotes = 0  # before the chunk, modulo two
-    for chunk in chunks:
-        places = find_bytes(chunk, b'\n"' if b'"' in chunk else b"\n")
-        newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8)[places] == ord("\n"))
-        counts = quotes + newlines - np.arange(len(newlines))  # of the quotes before each newline
-        yield size + places[newlines[counts % 2 == 0]] + 1
-        quotes = (quotes + len(places) - len(newlines)) % 2
-        size += len(chunk)
-    yield np.array([size], np.int64)
+    before = 0  # quotes before the chunk
+    for start, (newlines, quotes, count) in chunks.map(_newlines_and_quotes):
+        yield start + newlines[(before + quotes) % 2 == 0] + 1
+        before += count
+    yield np.array([chunks.size])
+
+
+def _newlines_and_quotes(chunk: bytes) -> tuple[Ends, Ends, int]:
+    """The places of newlines, the numbers of quotes before them, and the number of quotes."""
+    places = find_bytes(chunk, b'\n"' if b'"' in chunk else b"\n")
+    newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8)[places] == ord("\n"))
+    return places[newlines], newlines - np.arange(len(newlines)), len(places) - len(newlines)
 
 
 def cut_blocks(least: int) -> Cut:
     """A row is as many whole lines as have at least so many bytes."""
 
     def cut(chunks: FileChunks) -> Iterator[Ends]:
-        size = 0
         end = 0  # of the last row
-        for chunk in chunks:
+        for start, chunk in chunks.map(bytes):
             ends = []
-            while (newline := chunk.find(b"\n", max(end + least - 1 - size, 0))) >= 0:
-                end = size + newline + 1
+            while (newline := chunk.find(b"\n", max(end + least - 1 - start, 0))) >= 0:
+                end = start + newline + 1
                 ends.append(end)
             yield np.array(ends, np.int64)
-            size += len(chunk)
-        yield np.array([size], np.int64)
+        yield np.array([chunks.size])
 
     return cut
 

@@ -21,6 +21,7 @@ from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_cuts import Cut
 
 LAYOUT = 2  # version of the files; indexes of other versions are not used
+THREADS = 2
 WHITE_SPACE = np.frombuffer(b" \t\n\r\v\f", np.uint8)
 
 
@@ -64,7 +65,7 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
     def build(folder: Path) -> None:
         parts = []
         progress = disk_cache.progress(f"index of {files[0].path}", len(files))
-        with progress as advance, ThreadPoolExecutor(1) as pool:
+        with progress as advance, ThreadPoolExecutor(THREADS) as pool:
             for file in files:
                 parts.append(vars(index_file(file.path, cut, pool)))
                 advance(1)
@@ -81,16 +82,17 @@ def index_file(path: str, cut: Cut, pool: Executor) -> RowIndex:
     """The index of one file. Rows of nothing but white space are left out.
 
     Args:
-      pool: of the thread that takes the checksums.
+      pool: of the threads that take the checksums.
     """
     with open(path, "rb") as file:
         chunks = FileChunks(file, pool)
         bounds = np.concatenate([np.zeros(1, np.int64), *cut(chunks)])
+        bounds = bounds[: np.searchsorted(bounds, chunks.size) + 1]  # the file's end comes once
         starts, ends = bounds[:-1], bounds[1:]
-        filled = ends > starts
-        short = np.flatnonzero(filled & (ends - starts <= 2))  # of longer ones the reader says what is wrong
-        filled[short] = ~(_is_white(file, starts[short]) & _is_white(file, ends[short] - 1))
-        starts, ends = starts[filled], ends[filled]
+        short = np.flatnonzero(np.diff(bounds) <= 2)  # of longer ones the reader says what is wrong
+        blank = short[_is_white(file, starts[short]) & _is_white(file, ends[short] - 1)]
+        if len(blank):
+            starts, ends = np.delete(starts, blank), np.delete(ends, blank)
         return RowIndex(starts, ends, chunks.checksums(), np.array([len(starts)]), np.array([chunks.size]))
 
 
