@@ -4,7 +4,7 @@ import collections
 import itertools
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from typing import BinaryIO, TypeVar
 
@@ -19,7 +19,7 @@ Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
 
 
 class FileChunks:
-    """The content of a file in chunks, read once. Other threads take the checksums of its blocks, and look at it.
+    """The content of a file in chunks, read once. Other threads take the checksums of its blocks.
 
     Attributes:
       name: the path of the file.
@@ -38,28 +38,36 @@ class FileChunks:
         self._pool = pool
         self._checksums: list[int] = []
 
-    def map(self, look: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
-        """The place of each chunk in the file, and what a function returns of the chunk; in the order of the file."""
-        futures: collections.deque[Future[tuple[int, list[int], T]]] = collections.deque()
-        work = lambda chunk: (len(chunk), block_checksums(chunk), look(chunk))  # noqa: E731
-        for chunk in itertools.chain(iter(lambda: self._file.read(CHUNK), b""), AHEAD * [b""]):
-            futures.append(self._pool.submit(work, chunk))
-            if len(futures) > AHEAD:
-                size, checksums, result = futures.popleft().result()
-                self._checksums += checksums
-                self.size += size
-                yield self.size - size, result
+    def map(self, function: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
+        """The place of each chunk in the file, and what a function of its content returns; in the file's order."""
+        work = lambda chunk: (len(chunk), block_checksums(chunk), function(chunk))  # noqa: E731
+        chunks = iter(lambda: self._file.read(CHUNK), b"")
+        for size, checksums, result in _map_ahead(self._pool, work, chunks):
+            self._checksums += checksums
+            self.size += size
+            yield self.size - size, result
 
     def checksums(self) -> Checksums:
-        """Of the blocks of the chunks that were read."""
+        """The checksums of the blocks that were read."""
         return np.array(self._checksums, np.uint32)
+
+
+def _map_ahead(pool: Executor, function: Callable[[bytes], T], chunks: Iterable[bytes]) -> Iterator[T]:
+    """The results of a function in the order of the chunks, of which a few are in memory at a time."""
+    futures: collections.deque[Future[T]] = collections.deque()
+    for chunk in chunks:
+        futures.append(pool.submit(function, chunk))
+        if len(futures) > AHEAD:
+            yield futures.popleft().result()
+    for future in futures:
+        yield future.result()
 
 
 class CheckedFile:
     """A file whose blocks are compared with their checksums when they are first read.
 
-    A block is compared again after any change of the file's time of status (`st_ctime`), which each write sets and
-    nothing sets back. Several threads may read.
+    They are compared again when the file's status has changed (`st_ctime`), as each write changes it, and no program
+    sets that time. Several threads may read.
     """
 
     def __init__(
@@ -80,7 +88,7 @@ class CheckedFile:
         self._checksums = checksums
         self._read = read
         self._describe = describe
-        self._compared = _status_time(path), bytearray(len(checksums))  # the blocks that were, since that time
+        self._compared = _status_time(path), bytearray(len(checksums))  # 1 for each block that was, since that time
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes `start` to `end` - 1. Raises the error that describes the first block of them that has changed."""

@@ -57,7 +57,7 @@ class LineRows(Rows):
         return len(self._numbers)
 
     @functools.cached_property
-    def digests(self) -> UInt32[np.ndarray, "N"]:
+    def digests(self) -> UInt32[np.ndarray, "N"]:  # type: ignore[override]  # mypy takes it for read-only
         return open_row_digests(self._kind, self._index, self._contents)[self._numbers]
 
     def file_digest(self, file: int) -> bytes:
