@@ -96,7 +96,8 @@ class CheckedFile:
         if time != self._compared[0]:
             self._compared = time, bytearray(len(self._checksums))
         compared = self._compared[1]
-        first, last = start // BLOCK, -(-end // BLOCK)
+        first = start // BLOCK
+        last = -(-end // BLOCK)
         if compared.find(0, first, last) < 0:
             return self._read(start, end)
         content = self._read(first * BLOCK, last * BLOCK)

@@ -30,10 +30,10 @@ def cut_quoted_lines(chunks: FileChunks) -> Iterator[Ends]:
 
 
 def _newlines_and_quotes(chunk: bytes) -> tuple[Ends, Ends, int]:
-    """The places of newlines, the numbers of quotes before them, and the number of quotes."""
-    places = find_bytes(chunk, b'\n"' if b'"' in chunk else b"\n")
-    newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8)[places] == ord("\n"))
-    return places[newlines], newlines - np.arange(len(newlines)), len(places) - len(newlines)
+    """The positions of newlines, the numbers of quotes before them, and the number of quotes."""
+    positions = find_bytes(chunk, b'\n"' if b'"' in chunk else b"\n")
+    newlines = np.flatnonzero(np.frombuffer(chunk, np.uint8)[positions] == ord("\n"))
+    return positions[newlines], newlines - np.arange(len(newlines)), len(positions) - len(newlines)
 
 
 def cut_blocks(least: int) -> Cut:
@@ -53,7 +53,7 @@ def cut_blocks(least: int) -> Cut:
 
 
 def find_bytes(content: bytes, values: bytes) -> Ends:
-    """The places of all bytes of some values, ascending."""
+    """The positions of all bytes of some values, ascending."""
     characters = np.frombuffer(content, np.uint8)
     is_value = characters == values[0]
     for value in values[1:]:

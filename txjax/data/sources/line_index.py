@@ -88,21 +88,23 @@ def index_file(path: str, cut: Cut, pool: Executor) -> RowIndex:
         chunks = FileChunks(file, pool)
         bounds = np.concatenate([np.zeros(1, np.int64), *cut(chunks)])
         bounds = bounds[: np.searchsorted(bounds, chunks.size) + 1]  # the file's end comes once
-        starts, ends = bounds[:-1], bounds[1:]
+        starts = bounds[:-1]
+        ends = bounds[1:]
         short = np.flatnonzero(np.diff(bounds) <= 2)  # of longer ones the reader says what is wrong
         blank = short[_is_white(file, starts[short]) & _is_white(file, ends[short] - 1)]
         if len(blank):
-            starts, ends = np.delete(starts, blank), np.delete(ends, blank)
+            starts = np.delete(starts, blank)
+            ends = np.delete(ends, blank)
         return RowIndex(starts, ends, chunks.checksums(), np.array([len(starts)]), np.array([chunks.size]))
 
 
-def _is_white(file: BinaryIO, places: Int64[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
-    """Whether the bytes at ascending places of a file are white space."""
-    values = np.zeros(len(places), np.uint8)
-    for chunk in np.unique(places // CHUNK).tolist():
-        first, last = np.searchsorted(places, [chunk * CHUNK, (chunk + 1) * CHUNK])
+def _is_white(file: BinaryIO, positions: Int64[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
+    """Whether the bytes at ascending positions of a file are white space."""
+    values = np.zeros(len(positions), np.uint8)
+    for chunk in np.unique(positions // CHUNK).tolist():
+        first, last = np.searchsorted(positions, [chunk * CHUNK, (chunk + 1) * CHUNK])
         content = np.zeros(CHUNK, np.uint8)
         file.seek(chunk * CHUNK)
         file.readinto(content)  # type: ignore[attr-defined]
-        values[first:last] = content[places[first:last] - chunk * CHUNK]
+        values[first:last] = content[positions[first:last] - chunk * CHUNK]
     return np.isin(values, WHITE_SPACE)
