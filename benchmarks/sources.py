@@ -4,7 +4,7 @@ python benchmarks/sources.py [--rows=100000] [--megabytes=300]
 
 The index of a file of lines has the place of every row and a checksum of every block of the file. Its time, without
 the cache's own writes, stands beside that of `wc -l` on the same file, which is in memory, and of what bounds it, the
-checksums alone in one thread. A split by content needs a hash of every row, too. All are the best of several rounds.
+checksums alone in one thread. A split by content needs a hash of every row, too. All are medians of ten rounds.
 `--rows=0` measures indexes alone.
 """
 
@@ -13,6 +13,7 @@ import csv
 import functools
 import io
 import json
+import statistics
 import subprocess
 import tarfile
 import tempfile
@@ -32,7 +33,7 @@ from txjax.data import TFDS
 from txjax.data.sources.file_blocks import CHUNK, CheckedFile, block_checksums
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_cuts import cut_blocks, cut_lines, cut_quoted_lines
-from txjax.data.sources.line_index import RowIndex, index_file
+from txjax.data.sources.line_index import THREADS, RowIndex, index_file
 from txjax.data.sources.line_rows import read_span
 from txjax.data.sources.record_source import Records, RecordSource
 from txjax.data.sources.row_digests import hash_rows
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--megabytes", type=int, default=300)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as pool:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(THREADS) as pool:
         if arguments.rows:
             compare_rows(Path(name), arguments.rows)
         print(
@@ -119,7 +120,7 @@ def compare_indexes(folder: Path, words: int, size: int, pool: Executor) -> None
             functools.partial(take_checksums, path),
             functools.partial(take_hashes, path, index),
         )
-        counted, indexed, checksums, hashes = shortest(works)
+        counted, indexed, checksums, hashes = medians(works)
         times = f"{counted:.3f} | {indexed:.3f} | {indexed / counted:.1f} | {checksums:.3f} | {hashes:.3f}"
         print(f"{title}, {words} words | {len(index.starts)} | {path.stat().st_size / 1e6:.0f} | {times}")
 
@@ -137,10 +138,10 @@ def take_hashes(path: Path, index: RowIndex) -> None:
     hash_rows(CheckedFile(str(path), index.checksums, read, ValueError), index.starts, index.ends)
 
 
-def shortest(works: Sequence[Callable[[], object]]) -> list[float]:
-    """The least time of each, in seconds, of several rounds of all."""
+def medians(works: Sequence[Callable[[], object]]) -> list[float]:
+    """The median time of each, in seconds, of several rounds of all."""
     times = [[seconds(work) for work in works] for _ in range(ROUNDS)]
-    return [min(column) for column in zip(*times, strict=True)]
+    return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
 def seconds(work: Callable[[], object]) -> float:
