@@ -68,6 +68,9 @@ class CheckedFile:
 
     They are compared again when the file's status has changed (`st_ctime`), as each write changes it, and no program
     sets that time. Several threads may read.
+
+    Attributes:
+      path: of the file.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class CheckedFile:
           read: reads the bytes from one place to another one.
           describe: the error to raise where the bytes from one place to another one have changed.
         """
-        self._path = path
+        self.path = path
         self._checksums = checksums
         self._read = read
         self._describe = describe
@@ -92,7 +95,7 @@ class CheckedFile:
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes `start` to `end` - 1. Raises the error that describes the first block of them that has changed."""
-        time = _status_time(self._path)
+        time = _status_time(self.path)
         if time != self._compared[0]:
             self._compared = time, bytearray(len(self._checksums))
         compared = self._compared[1]

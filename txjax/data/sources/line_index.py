@@ -21,7 +21,7 @@ from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_cuts import Cut
 
 LAYOUT = 2  # version of the files; indexes of other versions are not used
-THREADS = 2
+THREADS = 2  # that work on the chunks of a file
 WHITE_SPACE = np.frombuffer(b" \t\n\r\v\f", np.uint8)
 
 
@@ -82,7 +82,7 @@ def index_file(path: str, cut: Cut, pool: Executor) -> RowIndex:
     """The index of one file. Rows of nothing but white space are left out.
 
     Args:
-      pool: of the threads that take the checksums.
+      pool: of the threads that work on the chunks.
     """
     with open(path, "rb") as file:
         chunks = FileChunks(file, pool)

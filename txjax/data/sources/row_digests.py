@@ -33,10 +33,12 @@ def open_row_digests(kind: str, index: RowIndex, files: Sequence[CheckedFile]) -
     def build(folder: Path) -> None:
         digests = np.zeros(len(index.starts), np.uint32)
         first = 0
-        for file, count in zip(files, index.counts.tolist(), strict=True):
-            rows = slice(first, first + count)
-            digests[rows] = hash_rows(file, index.starts[rows], index.ends[rows])
-            first += count
+        with disk_cache.progress(f"hashes of the rows of {files[0].path}", len(files)) as advance:
+            for file, count in zip(files, index.counts.tolist(), strict=True):
+                rows = slice(first, first + count)
+                digests[rows] = hash_rows(file, index.starts[rows], index.ends[rows])
+                first += count
+                advance(1)
         np.save(folder / "digests.npy", digests)
 
     def load(folder: Path) -> UInt32[np.ndarray, "N"]:
