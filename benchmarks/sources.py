@@ -1,9 +1,11 @@
 """Measures how long a random row of each kind of files takes to read, beside the same rows of TFDS; and an index.
 
-python benchmarks/sources.py [--rows=100000] [--megabytes=200]
+python benchmarks/sources.py [--rows=100000] [--megabytes=300]
 
-The index of a file of lines has the place and a checksum of every row. Its time, without the cache's own writes, stands
-beside that of `wc -l` on the same file, which is in memory: the best of three rounds each.
+The index of a file of lines has the place of every row and a checksum of every block of the file. Its time, without
+the cache's own writes, stands beside that of `wc -l` on the same file, which is in memory, and of what bounds it, the
+checksums alone in one thread. A split by content needs a hash of every row, too. All are medians of ten rounds.
+`--rows=0` measures indexes alone.
 """
 
 import argparse
@@ -11,11 +13,13 @@ import csv
 import functools
 import io
 import json
+import statistics
 import subprocess
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +30,17 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from txjax.data import TFDS
+from txjax.data.sources.file_blocks import CHUNK, CheckedFile, block_checksums
 from txjax.data.sources.file_states import LocalFile
-from txjax.data.sources.line_index import cut_blocks, cut_lines, cut_quoted_lines, index_file
+from txjax.data.sources.line_cuts import cut_blocks, cut_lines, cut_quoted_lines
+from txjax.data.sources.line_index import THREADS, RowIndex, index_file
 from txjax.data.sources.record_source import Records, RecordSource
+from txjax.data.sources.row_digests import hash_rows
 from txjax.data.sources.source_of import source_at
 
 READS = 20_000
 IMAGES = 5_000
+ROUNDS = 10
 LIMIT = 1.5  # times the row of array_record
 WORDS = ("time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school")
 
@@ -40,26 +48,34 @@ WORDS = ("time", "year", "people", "way", "day", "man", "thing", "woman", "life"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--megabytes", type=int, default=300)
     arguments = parser.parse_args()
-    rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as name:
-        texts = [" ".join(rng.choice(WORDS, size=40)) for _ in range(arguments.rows)]
-        rows = [{"text": text, "label": number % 5} for number, text in enumerate(texts)]
-        print("source | index in s | row in us | of TFDS")
-        features = {"text": tfds.features.Text(), "label": np.int64}
-        prepared = write_tfds(Path(name), "rows", features, rows)
-        ratios = compare(prepared, write_files(Path(name), rows), ["text", "label"], [])
-        photos = [{"image": photo(rng), "label": number % 5} for number in range(IMAGES)]
-        features = {"image": tfds.features.Image(shape=(None, None, 3)), "label": np.int64}
-        records = [row | {"image": io.BytesIO(row["image"])} for row in photos]
-        prepared = write_tfds(Path(name), "photos", features, records)
-        ratios += compare(prepared, write_photos(Path(name), photos), ["label"], ["image"])
-        verdict = "holds" if max(ratios) <= LIMIT else "does not hold"
-        print(f"no source slower than {LIMIT} times array_record: {verdict}, the slowest is {max(ratios):.2f}\n")
-        print("index of | rows | megabytes | in s | wc -l in s | times wc -l")
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(THREADS) as pool:
+        if arguments.rows:
+            compare_rows(Path(name), arguments.rows)
+        print(
+            "index of | rows | megabytes | wc -l in s | index in s | times wc -l | checksums in s | hashes of rows in s"
+        )
         for length in (40, 400):
-            compare_indexes(Path(name), length, arguments.megabytes * 1_000_000)
+            compare_indexes(Path(name), length, arguments.megabytes * 1_000_000, pool)
+
+
+def compare_rows(folder: Path, count: int) -> None:
+    """Prints the time of a random row of all kinds of files, of texts and of images."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS, size=40)) for _ in range(count)]
+    rows = [{"text": text, "label": number % 5} for number, text in enumerate(texts)]
+    print("source | index in s | row in us | of TFDS")
+    features = {"text": tfds.features.Text(), "label": np.int64}
+    prepared = write_tfds(folder, "rows", features, rows)
+    ratios = compare(prepared, write_files(folder, rows), ["text", "label"], [])
+    photos = [{"image": photo(rng), "label": number % 5} for number in range(IMAGES)]
+    features = {"image": tfds.features.Image(shape=(None, None, 3)), "label": np.int64}
+    records = [row | {"image": io.BytesIO(row["image"])} for row in photos]
+    prepared = write_tfds(folder, "photos", features, records)
+    ratios += compare(prepared, write_photos(folder, photos), ["label"], ["image"])
+    verdict = "holds" if max(ratios) <= LIMIT else "does not hold"
+    print(f"no source slower than {LIMIT} times array_record: {verdict}, the slowest is {max(ratios):.2f}\n")
 
 
 def compare(prepared: RecordSource, sources: list[RecordSource], names: list[str], encoded: list[str]) -> list[float]:
@@ -77,7 +93,7 @@ def compare(prepared: RecordSource, sources: list[RecordSource], names: list[str
     return ratios
 
 
-def compare_indexes(folder: Path, words: int, size: int) -> None:
+def compare_indexes(folder: Path, words: int, size: int, pool: Executor) -> None:
     """Prints the time of the index of files of rows of so many words, beside `wc -l`."""
     rng = np.random.default_rng(1)
     rows = [{"text": " ".join(rng.choice(WORDS, size=words)), "label": number % 5} for number in range(1000)]
@@ -85,28 +101,51 @@ def compare_indexes(folder: Path, words: int, size: int) -> None:
     kinds = {
         "JSON lines": (json_lines(rows), cut_lines),
         "a table": (table(rows), cut_quoted_lines),
+        "a table with quotes": (
+            table([row | {"text": f'"{row["text"]}", all said'} for row in rows]),
+            cut_quoted_lines,
+        ),
         "text": ("".join(row["text"] + "\n" for row in rows), cut_blocks(4096)),
     }
     for title, (content, cut) in kinds.items():
         with path.open("w", encoding="utf-8") as file:
             for _ in range(-(-size // len(content))):
                 file.write(content)
-        counted = shortest(functools.partial(subprocess.check_output, ["wc", "-l", path]))
-        indexed = shortest(functools.partial(index_file, LocalFile.of(str(path)), cut))
-        count = len(index_file(LocalFile.of(str(path)), cut)[0])
-        megabytes = path.stat().st_size / 1e6
-        ratio = indexed / counted
-        print(f"{title}, {words} words | {count} | {megabytes:.0f} | {indexed:.3f} | {counted:.3f} | {ratio:.1f}")
+        take_index = functools.partial(index_file, LocalFile.of(str(path)), cut, pool)
+        index = take_index()
+        works = (
+            functools.partial(subprocess.check_output, ["wc", "-l", path]),
+            take_index,
+            functools.partial(take_checksums, path),
+            functools.partial(take_hashes, path, index),
+        )
+        counted, indexed, checksums, hashes = medians(works)
+        times = f"{counted:.3f} | {indexed:.3f} | {indexed / counted:.1f} | {checksums:.3f} | {hashes:.3f}"
+        print(f"{title}, {words} words | {len(index.starts)} | {path.stat().st_size / 1e6:.0f} | {times}")
 
 
-def shortest(work: Callable[[], object]) -> float:
-    """The least time of three rounds, in seconds."""
-    rounds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work()
-        rounds.append(time.perf_counter() - start)
-    return min(rounds)
+def take_checksums(path: Path) -> None:
+    """CRC-32 of the blocks of a file, in one thread."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            block_checksums(chunk)
+
+
+def take_hashes(path: Path, index: RowIndex) -> None:
+    """CRC-32 of the rows of a file, whose blocks are compared with their checksums on the way."""
+    hash_rows(CheckedFile(LocalFile.of(str(path)), index.checksums, ValueError), index.starts, index.ends)
+
+
+def medians(works: Sequence[Callable[[], object]]) -> list[float]:
+    """The median time of each, in seconds, of several rounds of all."""
+    times = [[seconds(work) for work in works] for _ in range(ROUNDS)]
+    return [statistics.median(column) for column in zip(*times, strict=True)]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def microseconds(records: Records) -> float:

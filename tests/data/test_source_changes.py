@@ -16,6 +16,7 @@ from txjax.data import (
     Tables,
     TextFiles,
     WebDataset,
+    eval_batches,
     train_batches,
 )
 from txjax.data.file_changes import describe_changes, file_digests
@@ -178,6 +179,23 @@ def test_batches_end_at_a_file_that_changed(kind, tmp_path):
     with pytest.raises((CorruptData, UserError), match=message):
         for _ in range(3):
             next(batches)
+
+
+@pytest.mark.parametrize("change", [grow, Path.unlink, change_a_byte], ids=["grown", "removed", "a byte"])
+@pytest.mark.parametrize("kind", [ImageFolder, AudioFolder], ids=lambda kind: kind.__name__)
+def test_a_file_that_changed_is_not_one_to_leave_out(kind, change, tmp_path):
+    """Neither does the message advise it, nor does a data set do so that leaves unusable files out."""
+    source = source_of(kind, tmp_path, rows(), held_out=0.0)
+    skip = {"corrupt": "skip"} if kind is ImageFolder else {"unusable": "skip"}
+    for data in (data_of(source), dataclasses.replace(data_of(source), **skip)):
+        examples = data.open()
+        path = tmp_path / "rows" / f"1{ENDINGS[kind]}"  # not the first one, which was read
+        content, stat = path.read_bytes(), path.stat()
+        change(path, kind) if change is change_a_byte else change(path)
+        with pytest.raises(CorruptData, match=f"^{path}( was there| has changed|: its bytes have changed)"):
+            list(eval_batches(examples, batch_size=60))
+        path.write_bytes(content)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
 def test_batches_of_texts_need_no_file_once_their_tokens_are_cached(tmp_path):

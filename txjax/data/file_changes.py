@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from txjax import tree
 from txjax.data.dataset import RecordDataset
 from txjax.data.sources.file_source import FileSource
@@ -32,11 +34,11 @@ def _source_digests(source: FileSource) -> dict[str, str]:
     few = len(rows.files) <= MOST_FILES
     hashes: dict[str, Any] = {}
     counts: dict[str, int] = {}
-    for path, first, end in zip(rows.files, rows.firsts[:-1].tolist(), rows.firsts[1:].tolist(), strict=True):
+    for file, (path, count) in enumerate(zip(rows.files, np.diff(rows.firsts).tolist(), strict=True)):
         name = path if few else path.rpartition("/")[0] + "/"
         content = path.encode(errors="surrogateescape") if not few else b""
-        hashes.setdefault(name, hashlib.blake2b(digest_size=8)).update(content + rows.digests[first:end].tobytes())
-        counts[name] = counts.get(name, 0) + end - first
+        hashes.setdefault(name, hashlib.blake2b(digest_size=8)).update(content + rows.file_digest(file))
+        counts[name] = counts.get(name, 0) + count
     return {name: f"{counts[name]} rows, {hashes[name].hexdigest()}" for name in hashes}
 
 

@@ -86,7 +86,7 @@ def rewrite(file: FileState) -> LocalFile:
     return disk_cache.get_or_build("arrow", made_from, build, lambda folder: LocalFile.of(str(folder / "rows.arrow")))
 
 
-class ArrowRows:
+class ArrowRows(Rows):
     """The rows of Arrow files, as `Rows`."""
 
     def __init__(self, files: Sequence[FileState], arrow: Sequence[LocalFile]):

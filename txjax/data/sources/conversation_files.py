@@ -62,7 +62,7 @@ class ConversationFiles(JSONArrays):
         return Path(self.images).expanduser() if self.images else Path(path).parent
 
 
-class ConversationRows:
+class ConversationRows(Rows):
     """Conversations and their images, as `Rows`."""
 
     def __init__(self, rows: Rows, files: list[FileState], source: ConversationFiles):
@@ -135,8 +135,9 @@ def _list_images(rows: Rows, files: list[FileState]) -> tuple[list[list[str]], l
     def build(folder: Path) -> None:
         names: list[list[str]] = []
         contents = []
-        with disk_cache.progress(f"images of {files[0].path}", len(rows.digests)) as advance:
-            for number in range(len(rows.digests)):
+        count = int(rows.firsts[-1])
+        with disk_cache.progress(f"images of {files[0].path}", count) as advance:
+            for number in range(count):
                 try:
                     row = rows.row(number)
                     names.append(read_entry(row))

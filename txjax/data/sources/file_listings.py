@@ -83,7 +83,7 @@ def read_listing(
     rows = source.read_files([LocalFile.of(str(path))])
     entries: list[Entry] = []
     column = None
-    for number in range(len(rows.digests)):
+    for number in range(int(rows.firsts[-1])):
         place = functools.partial(rows.place, number)  # is slow
         try:
             row = rows.row(number)

@@ -23,6 +23,10 @@ class Rows(Protocol):
     files: tuple[str, ...]
     firsts: Int64[np.ndarray, "P+1"]
 
+    def file_digest(self, file: int) -> bytes:
+        """A hash of the rows of a file."""
+        return self.digests[self.firsts[file] : self.firsts[file + 1]].tobytes()
+
     def row(self, number: int) -> Row:
         """Row `number`.
 

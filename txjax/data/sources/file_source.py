@@ -110,12 +110,17 @@ _opened: dict[str, tuple[list[FileState], "Table"]] = {}  # by settings, so that
 
 
 class Table:
-    """The rows of a source, with their columns and splits."""
+    """The rows of a source, with their columns and splits.
+
+    Attributes:
+      count: the number of rows.
+    """
 
     def __init__(self, source: FileSource, rows: Rows):
         self.source = source
         self.rows = rows
-        if not len(rows.digests):
+        self.count = int(rows.firsts[-1])
+        if not self.count:
             raise UserError("data.source", "files with rows", f"{source.label} without any")
         self._classes = functools.cache(self._class_column)
 
@@ -123,7 +128,7 @@ class Table:
     def sample(self) -> list[Row]:
         """The first rows that can be read."""
         rows: list[Row] = []
-        for number in range(min(SAMPLE, len(self.rows.digests))):
+        for number in range(min(SAMPLE, self.count)):
             try:
                 rows.append(self.rows.row(number))
             except CorruptData as error:
@@ -171,7 +176,7 @@ class Table:
     @functools.cached_property
     def usable(self) -> Int64[np.ndarray, "N"]:
         """The numbers of the rows that are used: all, unless broken ones are skipped."""
-        everything = np.arange(len(self.rows.digests), dtype=np.int64)
+        everything = np.arange(self.count, dtype=np.int64)
         if self.source.corrupt == "refuse":
             return everything
         if self.broken:
@@ -183,7 +188,7 @@ class Table:
     def broken(self) -> dict[int, str]:
         """Why rows can't be read, with their places, by their numbers."""
         faults = {}
-        for number in range(len(self.rows.digests)):
+        for number in range(self.count):
             try:
                 row = self.rows.row(number)
                 for column in self.required_columns:
@@ -205,6 +210,8 @@ class Table:
             file = np.searchsorted(self.rows.firsts, usable, side="right") - 1
             names = np.array(by_file)[file]
             return {name: usable[names == name] for name in SPLITS if name in by_file}
+        if not self.source.held_out:
+            return {"train": usable, "validation": usable[:0], "test": usable[:0]}
         return hold_out(usable, self.rows.digests[usable], self.source.held_out)
 
     def numbers(self, split: str) -> Int64[np.ndarray, "N"]:
@@ -232,7 +239,7 @@ def hold_out(
     order = numbers[np.argsort(uniform, kind="stable")]
     ranked = np.sort(uniform)
     test, both = (int(count) for count in np.searchsorted(ranked, [share, 2 * share]))
-    if share and len(numbers) >= 3:
+    if len(numbers) >= 3:
         test = _end_of_equals(ranked, max(test, 1))
         both = _end_of_equals(ranked, max(both, test + 1))
     return {

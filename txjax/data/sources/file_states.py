@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import UInt32
 
 from txjax.data.loading import disk_cache
-from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.data.tfds.records import ChangedData
 
 BUFFER = 1 << 20  # bytes that are read at a time
 
@@ -34,14 +34,14 @@ class FileState:
     version: ClassVar[str]  # what `changed` is, for messages
 
     def check(self) -> None:
-        """Raises CorruptData if the file is known to be no longer as it was."""
+        """Raises ChangedData if the file is known to be no longer as it was."""
         raise NotImplementedError
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes `start` to `end` - 1, or up to the end of the file.
 
         Raises:
-          CorruptData: they are known to be no longer as they were.
+          ChangedData: they are known to be no longer as they were.
           OSError, RunError or UserError: they can't be read.
         """
         raise NotImplementedError
@@ -65,9 +65,9 @@ class FileState:
             sizes = f"{self.size} bytes, now {now.size}" if now.size != self.size else f"another {self.version}"
             raise ChangedData(f"{self.path} has changed since the run began ({sizes}); start again to index it anew")
 
-    def missing(self, reason: str) -> CorruptData:
+    def missing(self, reason: str) -> ChangedData:
         """The error of a file that is not there any more."""
-        return CorruptData(f"{self.path} was there when the run began: {reason}")
+        return ChangedData(f"{self.path} was there when the run began: {reason}")
 
 
 @dataclasses.dataclass(frozen=True)

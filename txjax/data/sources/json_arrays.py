@@ -4,18 +4,20 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
 
+import numpy as np
+
+from txjax.data.sources.file_blocks import FileChunks
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.json_lines import parse_object
+from txjax.data.sources.line_cuts import Ends
 from txjax.data.sources.line_rows import LineRows
 from txjax.types import UserError
 
 BEGIN = re.compile(r"\ufeff?\s*\[\s*")
 NEXT = re.compile(r"\s*([,\]])\s*")
-BATCH = 256  # entries that are indexed at a time
 
 
 @dataclasses.dataclass
@@ -29,8 +31,8 @@ class JSONArrays(FileSource):
 class EntryRows(LineRows):
     """The entries of lists, as `Rows`. A row of the index is an entry with what is between it and the one before."""
 
-    def _place(self, file: int, indexed: int) -> str:
-        return f"{self.files[file]}: entry {indexed - int(self._begins[file]) + 1}"
+    def _position(self, file: int, indexed: int) -> str:
+        return f"entry {indexed - int(self._begins[file]) + 1}"
 
 
 def parse_entry(text: str) -> Row:
@@ -39,26 +41,22 @@ def parse_entry(text: str) -> Row:
     return parse_object(text[separator.end() :] if separator else text)
 
 
-def cut_entries(file: BinaryIO) -> Iterator[list[bytes]]:
+def cut_entries(chunks: FileChunks) -> Iterator[Ends]:
     """A row is an entry of the list. Raises UserError, which names the file, unless it is one."""
     decoder = json.JSONDecoder()
-    content = file.read()
+    sizes: list[int] = []
     try:
-        text = content.decode("utf-8")
+        text = b"".join(chunk for _, chunk in chunks.map(bytes)).decode("utf-8")
         if not (separator := BEGIN.match(text)):
             raise ValueError(f"it begins with {text[:20]!r}")
-        rows: list[bytes] = []
         begin = 0
         while not text.startswith("]", separator.end()) and separator[0].strip() != "]":
             _, end = decoder.raw_decode(text, separator.end())
-            rows.append(text[begin:end].encode())
+            sizes.append(len(text[begin:end].encode()))
             begin = end
             if not (separator := NEXT.match(text, end)):
                 raise json.JSONDecodeError("Expecting ',' delimiter", text, end)
-            if len(rows) == BATCH:
-                yield rows
-                rows = []
-        yield rows
     except (ValueError, RecursionError) as error:
         reason = str(error) or type(error).__name__
-        raise UserError("data.source", "a file with a JSON list of objects", f"{file.name}: {reason}") from error
+        raise UserError("data.source", "a file with a JSON list of objects", f"{chunks.name}: {reason}") from error
+    yield np.cumsum(sizes, dtype=np.int64)

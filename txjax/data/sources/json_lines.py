@@ -7,7 +7,7 @@ from typing import Any
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
-from txjax.data.sources.line_index import cut_lines
+from txjax.data.sources.line_cuts import cut_lines
 from txjax.data.sources.line_rows import LineRows
 
 

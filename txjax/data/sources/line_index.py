@@ -1,26 +1,28 @@
-"""The index of rows in files of text: where each row begins and ends, and a checksum of it.
+"""The index of rows in files of text: where each row begins and ends, and checksums of the files' blocks.
 
-An index is a folder `rows/KEY` under the cache directory, with `rows.npz` of four arrays. KEY is a hash of the names,
-sizes and times of change of the files.
+An index is a folder `rows/KEY` under the cache directory, with `rows.npz` of the arrays of `RowIndex`. KEY is a hash
+of the names, sizes and times of change of the files.
 """
 
 import dataclasses
-import io
-import itertools
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from jaxtyping import Int64, UInt32
+from jaxtyping import Bool, Int64
 
 from txjax.data.loading import disk_cache
-from txjax.data.sources.file_states import BUFFER, FileState
+from txjax.data.sources.file_blocks import BLOCK, CHUNK, Checksums, FileChunks
+from txjax.data.sources.file_states import FileState
+from txjax.data.sources.line_cuts import Cut
 
-LAYOUT = 1  # version of the files; indexes of other versions are not used
-BATCH = 256  # blocks of lines that are indexed at a time
-Cut = Callable[[BinaryIO], Iterator[list[bytes]]]  # reads the rows of a file, one or several lines each, in batches
+LAYOUT = 2  # version of the files; indexes of other versions are not used
+THREADS = 2  # that work on the chunks of a file
+WHITE_SPACE = np.frombuffer(b" \t\n\r\v\f", np.uint8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,14 +32,26 @@ class RowIndex:
     Attributes:
       starts: int64 [N], the byte of its file where each row begins.
       ends: int64 [N], where it ends, its newline included.
-      checksums: uint32 [N], CRC-32 of these bytes.
+      checksums: uint32 [C], CRC-32 of the blocks of all files.
       counts: int64 [P], the number of rows of each file.
+      sizes: int64 [P], its bytes.
     """
 
     starts: Int64[np.ndarray, "N"]
     ends: Int64[np.ndarray, "N"]
-    checksums: UInt32[np.ndarray, "N"]
+    checksums: Checksums
     counts: Int64[np.ndarray, "P"]
+    sizes: Int64[np.ndarray, "P"]
+
+    @functools.cached_property
+    def file_checksums(self) -> list[Checksums]:
+        """The checksums of the blocks of each file."""
+        return np.split(self.checksums, np.cumsum(-(-self.sizes // BLOCK))[:-1])
+
+    def file_digest(self, file: int) -> bytes:
+        """A hash of the content of a file."""
+        content = repr(int(self.sizes[file])).encode() + self.file_checksums[file].tobytes()
+        return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
@@ -49,14 +63,13 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
     made_from = {"layout": LAYOUT, "kind": kind, "files": [dataclasses.astuple(file) for file in files]}
 
     def build(folder: Path) -> None:
-        with disk_cache.progress(f"index of {files[0].path}", len(files)) as advance:
-            parts = []
+        parts = []
+        progress = disk_cache.progress(f"index of {files[0].path}", len(files))
+        with progress as advance, ThreadPoolExecutor(THREADS) as pool:
             for file in files:
-                parts.append(index_file(file, cut))
+                parts.append(vars(index_file(file, cut, pool)))
                 advance(1)
-        starts, ends, checksums = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        counts = np.array([len(part[0]) for part in parts], np.int64)
-        np.savez(folder / "rows.npz", starts=starts, ends=ends, checksums=checksums, counts=counts)
+        np.savez(folder / "rows.npz", **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     def load(folder: Path) -> RowIndex:
         with np.load(folder / "rows.npz", allow_pickle=False) as arrays:
@@ -65,62 +78,33 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
     return disk_cache.get_or_build("rows", made_from, build, load)
 
 
-def index_file(file: FileState, cut: Cut) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The starts, ends and checksums of the rows of a file; rows of nothing but white space are left out."""
-    sizes = [np.zeros(0, np.int64)]
-    checksums = [np.zeros(0, np.uint32)]
-    blank = [np.zeros(0, bool)]
+def index_file(file: FileState, cut: Cut, pool: Executor) -> RowIndex:
+    """The index of one file. Rows of nothing but white space are left out.
+
+    Args:
+      pool: of the threads that work on the chunks.
+    """
     with file.open() as content:
-        for rows in cut(content):
-            sizes.append(_sizes(rows))
-            checksums.append(np.fromiter(map(zlib.crc32, rows), np.uint32, len(rows)))
-            blank.append(sizes[-1] <= 2)  # of longer ones the reader says what is wrong
-            blank[-1][blank[-1]] = [not rows[row].strip() for row in np.flatnonzero(blank[-1])]
-    ends = np.cumsum(np.concatenate(sizes))
-    kept = ~np.concatenate(blank)
-    return (ends - np.concatenate(sizes))[kept], ends[kept], np.concatenate(checksums)[kept]
+        chunks = FileChunks(content, pool)
+        bounds = np.concatenate([np.zeros(1, np.int64), *cut(chunks)])
+        bounds = bounds[: np.searchsorted(bounds, chunks.size) + 1]  # the file's end comes once
+        starts = bounds[:-1]
+        ends = bounds[1:]
+        short = np.flatnonzero(np.diff(bounds) <= 2)  # of longer ones the reader says what is wrong
+        blank = short[_is_white(content, starts[short]) & _is_white(content, ends[short] - 1)]
+        if len(blank):
+            starts = np.delete(starts, blank)
+            ends = np.delete(ends, blank)
+        return RowIndex(starts, ends, chunks.checksums(), np.array([len(starts)]), np.array([chunks.size]))
 
 
-def cut_lines(file: BinaryIO) -> Iterator[list[bytes]]:
-    """A row is a line."""
-    return iter(lambda: file.readlines(BUFFER), [])
-
-
-def cut_quoted_lines(file: BinaryIO) -> Iterator[list[bytes]]:
-    """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
-    begun: list[bytes] = []  # lines of a row whose last quote isn't there yet
-    while block := file.read(BUFFER) + file.readline():
-        lines = io.BytesIO(block).readlines()
-        counts = map(bytes.count, lines, itertools.repeat(b'"')) if b'"' in block else itertools.repeat(0)
-        quotes = np.cumsum(np.fromiter(counts, np.int64, len(lines)))
-        ends = np.flatnonzero((quotes & 1) == bool(begun)) + 1
-        if not begun and len(ends) == len(lines):
-            yield lines
-            continue
-        rows = []
-        first = 0
-        for end in ends.tolist():
-            rows.append(b"".join([*begun, *lines[first:end]]))
-            begun = []
-            first = end
-        begun += lines[first:]
-        yield rows
-    yield [b"".join(begun)] * bool(begun)
-
-
-def cut_blocks(size: int) -> Cut:
-    """A row is as many whole lines as have at least so many bytes."""
-
-    def cut(file: BinaryIO) -> Iterator[list[bytes]]:
-        def read_row() -> bytes:
-            content = file.read(size)
-            return content if content.endswith(b"\n") else content + file.readline()
-
-        rows = iter(read_row, b"")
-        return iter(lambda: list(itertools.islice(rows, BATCH)), [])
-
-    return cut
-
-
-def _sizes(rows: list[bytes]) -> Int64[np.ndarray, "N"]:
-    return np.fromiter(map(len, rows), np.int64, len(rows))
+def _is_white(file: BinaryIO, positions: Int64[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
+    """Whether the bytes at ascending positions of a file are white space."""
+    values = np.zeros(len(positions), np.uint8)
+    for chunk in np.unique(positions // CHUNK).tolist():
+        first, last = np.searchsorted(positions, [chunk * CHUNK, (chunk + 1) * CHUNK])
+        content = np.zeros(CHUNK, np.uint8)
+        file.seek(chunk * CHUNK)
+        file.readinto(content)  # type: ignore[attr-defined]
+        values[first:last] = content[positions[first:last] - chunk * CHUNK]
+    return np.isin(values, WHITE_SPACE)

@@ -174,7 +174,7 @@ class AudioFolder(MediaFolder):
     suffixes: ClassVar[tuple[str, ...]] = (".wav", ".flac")
 
 
-class MediaRows:
+class MediaRows(Rows):
     """The files of a folder, as `Rows`.
 
     Attributes:

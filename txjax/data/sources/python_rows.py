@@ -31,7 +31,7 @@ class PythonRows(FileSource):
         return RowsInMemory(self.label, self.rows())
 
 
-class RowsInMemory:
+class RowsInMemory(Rows):
     """Rows as `Rows`."""
 
     def __init__(self, name: str, rows: Sequence[Row]):

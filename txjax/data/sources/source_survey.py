@@ -100,7 +100,7 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
     texts = [name for name, column in columns.items() if column.kind == "text"]
     return Survey(
         files=len(table.rows.files),
-        rows=len(table.rows.digests),
+        rows=table.count,
         splits={name: len(numbers) for name, numbers in table.splits.items()},
         columns=[survey_column(column, values[name]) for name, column in columns.items()],
         broken=len(table.broken),

@@ -6,7 +6,7 @@ import dataclasses
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
-from txjax.data.sources.line_index import cut_quoted_lines
+from txjax.data.sources.line_cuts import cut_quoted_lines
 from txjax.data.sources.line_rows import LineRows, Parse
 from txjax.types import UserError, config_field
 

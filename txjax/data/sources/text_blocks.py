@@ -5,7 +5,7 @@ import dataclasses
 from txjax.data.sources.file_rows import Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
-from txjax.data.sources.line_index import cut_blocks
+from txjax.data.sources.line_cuts import cut_blocks
 from txjax.data.sources.line_rows import LineRows
 from txjax.types import config_field
 

@@ -78,7 +78,7 @@ class TarIndex:
     endings: list[str]
 
 
-class TarRows:
+class TarRows(Rows):
     """The records of tar files, as `Rows`.
 
     Attributes:
