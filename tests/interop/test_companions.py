@@ -55,7 +55,9 @@ def data_dir(tmp_path_factory):
     return word_set.prepare(at)
 
 
-def exported(experiment: Experiment, tmp_path, kept: dict | None = None, weights=None) -> dict[str, dict]:
+def exported(
+    experiment: Experiment, tmp_path, kept: dict | None = None, weights=None, step: int = 0
+) -> dict[str, dict]:
     """The JSON files of the export of an untrained run, by name.
 
     Args:
@@ -70,7 +72,7 @@ def exported(experiment: Experiment, tmp_path, kept: dict | None = None, weights
         write_config(workdir, experiment)
         store = Store(workdir)
         parts = {"params": jax.tree.map(jax.numpy.asarray, weights["params"]), "frozen": {}, "model_state": {}}
-        store.save_parts(0, {"weights": parts}, {"metrics": {}})
+        store.save_parts(step, {"weights": parts}, {"metrics": {"eval/valid/loss": 1.25} if step else {}})
         store.wait()
         for name, content in (kept or {}).items():
             (workdir / "huggingface").mkdir(exist_ok=True)
@@ -81,6 +83,25 @@ def exported(experiment: Experiment, tmp_path, kept: dict | None = None, weights
 
 def decoder(data) -> Experiment:
     return Experiment(gpt(vocab=260, width=8, depth=1, heads=2, max_length=16), NextToken(), data)
+
+
+def test_a_trained_run_has_a_model_card(data_dir, tmp_path):
+    """Scores of the step, how to load it, what is not stated; the card of the imported model beside it."""
+    data = LabelledText("made_sentences", "train", data_dir, text=("first",), classes=3, length=16)
+    model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(3, Pooler()), positions=Learned(max_length=16))
+    exported(Experiment(model, Classification(), data), tmp_path, kept={"README.md": "the base"}, step=7)
+    card = (tmp_path / "x" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: transformers") and "step 7 of" in card
+    assert "from transformers import BertForSequenceClassification" in card and "| eval/valid/loss | 1.25 |" in card
+    assert "| data | LabelledText of made_sentences train |" in card and "## Not stated" in card
+    assert json.loads((tmp_path / "x" / "README.base.md").read_text()) == "the base" and "README.base.md" in card
+
+
+def test_an_import_as_it_is_keeps_its_card(data_dir, tmp_path):
+    data = LabelledText("made_sentences", "train", data_dir, text=("first",), classes=3, length=16)
+    model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(3, Pooler()), positions=Learned(max_length=16))
+    exported(Experiment(model, Classification(), data), tmp_path, kept={"README.md": "the base"})
+    assert json.loads((tmp_path / "x" / "README.md").read_text()) == "the base"
 
 
 def test_a_trained_tokenizer_is_exported(tmp_path):

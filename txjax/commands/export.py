@@ -32,6 +32,7 @@ def run(argv: list[str]) -> int:
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.interop.huggingface.companions import describe_run, write_companions
+    from txjax.interop.huggingface.model_card import write_model_card
     from txjax.io.kept_files import KEPT
     from txjax.io.new_folder import check_new, new_folder
     from txjax.modules import trusted_modules
@@ -63,6 +64,8 @@ def run(argv: list[str]) -> int:
     with new_folder("--to", flags.to) as folder:
         huggingface.save(model, kernels, folder, facts, family=flags.family)
         write_companions(loaded, kept, folder, facts)
+        if isinstance(loaded, Experiment) and step > 0:  # not an import as it is
+            write_model_card(folder, flags.workdir, step, store.record(step).get("metrics", {}), loaded)
     print(f"step {step} of {flags.workdir} in {flags.to}")
     return 0
 
