@@ -19,6 +19,8 @@ import jax
 import pytest
 from filelock import FileLock
 
+from txjax import plugins
+
 import selection
 from helpers import device_copies, program_cache, runs, shape_checks, tiers
 
@@ -27,6 +29,7 @@ os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txj
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.pop("COLUMNS", None)  # which xdist sets for its workers: tables are those of a pipe
 jax.config.update("jax_numpy_rank_promotion", "raise")
+plugins.leave_out()
 device_copies.install()
 # Traces are many objects that live long: by default a fifth of the time went into looking for garbage among them.
 gc.set_threshold(50_000, 20, 50)

@@ -104,7 +104,9 @@ def systems() -> str:
 
 def from_docs(text: str) -> str:
     """A text whose links begin at the repository, for a page of docs/."""
-    return text.replace("](docs/", "](").replace("](tests/", "](../tests/").replace("](experiments/", "](../experiments/")
+    return (
+        text.replace("](docs/", "](").replace("](tests/", "](../tests/").replace("](experiments/", "](../experiments/")
+    )
 
 
 def size_names(preset: Preset) -> str:

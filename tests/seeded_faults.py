@@ -106,8 +106,8 @@ FAULTS = (
     ),
     Fault(
         "label smoothing with the sum of the logits for their mean",
-        "(chosen - logits.mean(-1))",
-        "(chosen - logits.sum(-1))",
+        "(chosen - logits.mean(-1, dtype=jnp.float32))",
+        "(chosen - logits.sum(-1, dtype=jnp.float32))",
         "tests/objectives/test_losses.py -k smoothing",
     ),
     Fault(

