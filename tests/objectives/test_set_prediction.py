@@ -191,7 +191,7 @@ def test_equals_hugging_faces_loss() -> None:
     from transformers.loss.loss_for_object_detection import ForObjectDetectionLoss
 
     found, given = predictions(), batch(weights=np.ones(B, np.float32))
-    logits, predicted = (torch.from_numpy(np.array(x)) for x in found)
+    logits, predicted = (torch.from_numpy(np.array(x)) for x in found[:2])
     predicted = predicted[..., [1, 0, 3, 2]]
     targets = []
     for boxes, labels in zip(np.asarray(given["boxes"]), LABELS, strict=True):

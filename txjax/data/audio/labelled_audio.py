@@ -30,7 +30,7 @@ class LabelledAudio(ClassifiedAudio):
     label: ComputedLabel | str = describing_field("label")
 
     def class_features(self) -> tuple[str, ...]:
-        return (self.label,) if isinstance(self.label, str) else ()
+        return label_of(self.label).class_features()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         mixed = {} if self.mix is None else {"other_label": spec((), "int32"), "mix": spec((), "float32")}

@@ -49,7 +49,7 @@ class Images(ImageData):
         return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
     def class_features(self) -> tuple[str, ...]:
-        return (self.label,) if isinstance(self.label, str) else ()
+        return label_of(self.label).class_features()
 
     def check(self) -> None:
         features = self.check_images()

@@ -22,6 +22,10 @@ class ComputedLabel:
 
     feature: str = "objects"
 
+    def class_features(self) -> tuple[str, ...]:
+        """The features that are read as classes: of files, in which a class is a text or a number."""
+        return ()
+
     def check(self, features: Any) -> int:
         """The number of classes. Raises UserError if the set's features are not those that it needs."""
         raise NotImplementedError
@@ -44,6 +48,9 @@ class LabelFeature(ComputedLabel):
     """The class that a feature of the set is."""
 
     feature: str = "label"
+
+    def class_features(self) -> tuple[str, ...]:
+        return (self.feature,)
 
     def check(self, features: Any) -> int:
         return int(records.check_feature("data.label", self.feature, features, ("ClassLabel",)).num_classes)
@@ -73,6 +80,9 @@ class ByName(ComputedLabel):
 
     feature: str = "label"
     names: tuple[str, ...] = ()
+
+    def class_features(self) -> tuple[str, ...]:
+        return (self.feature,)
 
     def check(self, features: Any) -> int:
         self._numbers(features)
