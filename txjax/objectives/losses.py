@@ -48,7 +48,7 @@ class CrossEntropy:
       chunk: positions of each row whose logits are computed at a time, so that a large vocabulary's are never
         all in memory; the backward pass recomputes them. If None, all at once.
       dtype: of the logits in training, which are kept for the backward pass. In "bfloat16" they take half the memory,
-        and each is rounded to 8 bits, an error of at most 0.4% of it; sums over them are float32 either way. An
+        and each is rounded to 8 bits, an error of at most 0.2% of it; sums over them are float32 either way. An
         evaluation has float32.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from txjax.plan.layouts import Choice, Flags, Load, is_possible, plan_of
 from txjax.plan.target import Target
 
-OCTAVES = 10  # the largest batch that is tried is that of the config times two to this power
+OCTAVES = 10  # the largest batch that is tried is the config's, times two to this power
 
 
 def batch_limits(load: Load, target: Target) -> list[Choice]:

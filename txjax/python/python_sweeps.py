@@ -48,7 +48,7 @@ def fit_sweep(
     Args:
       config: `FILE.py`, `FILE.py:variant` or `txjax:text/gpt_tiny`.
       workdir: the sweep's folder, which gets a folder for each point.
-      points: values by the names of fields. If None, those of the file's `sweep()`.
+      points: values by the names of fields. If None, the points of the file's `sweep()`.
       fields: values for all points, as in `load_config`.
       jobs: points that train at the same time.
 

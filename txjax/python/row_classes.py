@@ -61,7 +61,7 @@ def predict(run: OpenRun, rows: Any, classes: Sequence[str] | None = None) -> li
 
     Args:
       rows: a pandas table, or dicts.
-      classes: their names. If None, those of the training data.
+      classes: their names. If None, the training data have them.
 
     Raises:
       UserError: the run classifies neither texts nor images; a row lacks a column.

@@ -4,18 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.experiment import Experiment
+from txjax.interop.huggingface.audio_reading import PROCESSOR, front_end_of
+from txjax.interop.huggingface.image_reading import PREPROCESSOR
 from txjax.io.files import replace_text
 from txjax.tree import read_json
 
 CARD = "README.md"
 BASE_CARD = "README.base.md"  # of the imported folder that the run starts from
-# What reads the inputs of a model, by a file that the folder has then.
-READERS = {
-    "processor_config.json": "AutoProcessor",
-    "preprocessor_config.json": "AutoImageProcessor",
-    "tokenizer.json": "AutoTokenizer",
-}
 HEAD = "---\nlibrary_name: transformers\ntags:\n- txjax\n---"
 UNKNOWN = """## Not stated
 
@@ -40,13 +37,16 @@ def write_model_card(folder: Path, workdir: Path, step: int, scores: Mapping[str
     architecture = next(iter(config.get("architectures") or ()), type(run.model).__name__)
     size = f" with {manifest['parameters']:,} parameters" if "parameters" in manifest else ""
     what = f"`{architecture}`{size}: step {step:,} of {run.num_steps:,} of a run of txjax."
-    usage = _usage(folder, architecture)
+    usage = _usage(folder, architecture, run)
     parts = (HEAD, f"# {workdir.resolve().name}", what, base, usage, _scores(scores), _training(manifest, run), UNKNOWN)
     replace_text(folder / CARD, "\n\n".join(part for part in parts if part) + "\n")
 
 
-def _usage(folder: Path, architecture: str) -> str:
-    names = [architecture, *(reader for file, reader in READERS.items() if (folder / file).is_file())][:2]
+def _usage(folder: Path, architecture: str, run: Experiment) -> str:
+    signals = "AutoImageProcessor" if front_end_of(run.model) is None else "AutoFeatureExtractor"
+    by_file = {PROCESSOR: "AutoProcessor", PREPROCESSOR: signals, TOKENIZER: "AutoTokenizer"}
+    readers = [reader for file, reader in by_file.items() if (folder / file).is_file()][:1]
+    names = [architecture, *readers]
     lines = [f"from transformers import {', '.join(sorted(names))}", ""]
     lines += [f'{"model" if name == architecture else "reader"} = {name}.from_pretrained("FOLDER")' for name in names]
     return "\n".join(["```python", *lines, "```"])

@@ -1,4 +1,4 @@
-"""Trackers of the program that started a run, beside those of its config: they are in no config.json."""
+"""Trackers of the program that started a run, beside the trackers of its config: no config.json has them."""
 
 from txjax.log.trackers.tracker import Tracker
 from txjax.scoped import Scoped

@@ -1,6 +1,7 @@
 """cuDNN's flash attention for NVIDIA GPUs, through `jax.nn.dot_product_attention`."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,11 +23,17 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return "a window that is not causal"
     if num_shards("length") > 1:
         return "the length is split over devices"
-    (batch, length, *heads) = query.shape
-    (_, source, *groups) = key.shape
-    queries = (batch, length + length % 2, *heads)
-    keys = (batch, source + source % 2, *groups)
-    reason = refusal(_call, Call.of(query, key, mask)._replace(query=queries, key=keys))
+    return refusal_at_even_lengths(_call, query, key, mask)
+
+
+def refusal_at_even_lengths(kernel: Callable[..., Any], query: Any, key: Any, mask: Mask) -> str | None:
+    """The reason why cuDNN doesn't support a call whose lengths are padded to even ones; None if it does.
+
+    Args:
+      kernel: calls it, see `kernel_support.refusal`.
+    """
+    queries, keys = ((x.shape[0], x.shape[1] + x.shape[1] % 2, *x.shape[2:]) for x in (query, key))
+    reason = refusal(kernel, Call.of(query, key, mask)._replace(query=queries, key=keys))
     return None if reason is None else f"cuDNN: {reason}"
 
 

@@ -12,8 +12,7 @@ from jax._src.cudnn.fused_attention_stablehlo import MaskType, dot_product_atten
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax import backend
-from txjax.nn.kernels.cudnn import cudnn, not_cudnn
-from txjax.nn.kernels.kernel_support import Call, refusal
+from txjax.nn.kernels.cudnn import cudnn, not_cudnn, refusal_at_even_lengths
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.shards import filled, per_device
 from txjax.nn.parameters.remat import CUDNN_ATTENDED, checkpoint_name
@@ -28,9 +27,7 @@ def not_packed(query: Any, key: Any, mask: Mask) -> str | None:
     reason = not_cudnn(query, key, mask)
     if reason is not None or not _has_documents(query, key, mask):
         return reason
-    queries, keys = ((x.shape[0], x.shape[1] + x.shape[1] % 2, *x.shape[2:]) for x in (query, key))
-    reason = refusal(_packed, Call.of(query, key, mask)._replace(query=queries, key=keys))
-    return None if reason is None else f"cuDNN: {reason}"
+    return refusal_at_even_lengths(_packed, query, key, mask)
 
 
 def cudnn_packed(
@@ -66,7 +63,7 @@ def are_packed(queries: Int[Array, "B L"], keys: Int[Array, "B L"]) -> Bool[Arra
 
 
 def document_lengths(segments: Int[Array, "B L"]) -> tuple[Int[Array, "B M"], Int[Array, "B M+1"]]:
-    """The length of each document of a row, and its first position, as JAX takes them: -1 where there is none."""
+    """The length of each of M documents of a row, and its first position, as JAX takes them: -1 where there is none."""
     begins = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
     number = jnp.cumsum(begins, 1, dtype=jnp.int32)
     lengths = jax.nn.one_hot(number, DOCUMENTS, dtype=jnp.int32).sum(1)
