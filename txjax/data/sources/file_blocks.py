@@ -14,7 +14,7 @@ from jaxtyping import UInt32
 from txjax.data.sources.file_states import FileState
 
 BLOCK = 1 << 16  # bytes of the file that have one checksum
-CHUNK = 16 * BLOCK  # bytes that are read at a time
+CHUNK = 64 * BLOCK
 AHEAD = 3  # chunks in memory, besides the one that is read
 T = TypeVar("T")
 Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
