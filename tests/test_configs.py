@@ -186,6 +186,6 @@ def test_every_model_takes_a_parametrization(experiment, monkeypatch):
 
 
 def test_the_readme_shows_the_config_as_it_ships():
-    text = (ROOT / "configs/text/gpt_tiny.py").read_text()
+    text = (ROOT / "configs/text/shakespeare.py").read_text()
     printed = re.findall(r"```python\n(def get_config.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert printed == [text[text.index("def get_config") :]]

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.claim(
 
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
-EMBEDDED = {"txjax_python_text", "txjax_digits", "txjax_canvases"}
+EMBEDDED = {"txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_shakespeare"}
 SMALL = {
     "width": 16,
     "depth": 2,

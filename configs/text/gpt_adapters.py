@@ -3,7 +3,7 @@
     txjax train --config=configs/text/gpt_adapters.py --workdir=runs/gpt_lora --config.init_from=runs/gpt_tiny
 
 The variant `bottleneck` adapts with bottleneck layers. `gpt_continued.py` trains all parameters on the same data.
-TFDS's `tiny_shakespeare` must be prepared in TFDS_DATA_DIR (docs/data.md).
+The data are plays of Shakespeare.
 
 Cost: less than 1 minute on two CPU cores.
 Score: eval/valid/loss 4.892 without `init_from`, where a random model is adapted, nats a byte of held-out plays; 2.248
@@ -28,7 +28,7 @@ def get_config(variant: str = "") -> Experiment:
     return Experiment(
         model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2(), adapter=adapter),
         objective=NextToken(),
-        data=NextTokenWindows(name="tiny_shakespeare", split="train", length=128),
+        data=NextTokenWindows(name="txjax_shakespeare", split="train", length=128),
         evals={"valid": Perplexity(data=NextTokenWindows(split="validation", length=128), every_steps=100)},
         optimizer=AdamW(peak_lr=1e-2, schedule=Cosine(warmup_steps=20), groups=train_adapter()),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),

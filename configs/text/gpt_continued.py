@@ -2,7 +2,7 @@
 
     txjax train --config=configs/text/gpt_continued.py --workdir=runs/gpt_continued --config.init_from=runs/gpt_tiny
 
-TFDS's `tiny_shakespeare` must be prepared in TFDS_DATA_DIR (docs/data.md). Without `init_from` the same model learns
+The data are plays of Shakespeare. Without `init_from` the same model learns
 the plays from scratch.
 
 Cost: half a minute to 3 minutes on two CPU cores, depending on other load.
@@ -23,7 +23,7 @@ def get_config() -> Experiment:
     return Experiment(
         model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
-        data=NextTokenWindows(name="tiny_shakespeare", split="train", length=128),
+        data=NextTokenWindows(name="txjax_shakespeare", split="train", length=128),
         evals={"valid": Perplexity(data=NextTokenWindows(split="validation", length=128), every_steps=100)},
         optimizer=AdamW(peak_lr=1e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),

@@ -1,4 +1,4 @@
-"""A small GPT on the source code of Python's standard library, byte by byte. The README's main example.
+"""A small GPT on the source code of Python's standard library, byte by byte. Most tests train it.
 
     txjax train --config=configs/text/gpt_tiny.py --workdir=runs/gpt_tiny
 

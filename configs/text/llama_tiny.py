@@ -3,8 +3,7 @@
     txjax train --config=configs/text/llama_tiny.py --workdir=runs/llama_tiny
 
 Rotary positions, RMSNorm, SwiGLU; two heads of keys and values for four of queries; norms of queries and keys (Qwen3),
-bounded logits (Gemma 2) and a z-loss (PaLM). The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or
-TFDS_DATA_DIR gives its folder.
+bounded logits (Gemma 2) and a z-loss (PaLM). The data are plays of Shakespeare.
 
 Cost: 2,000 steps, 5 minutes on one of two busy CPU cores.
 Score: eval/valid/loss 1.451, nats a letter of `validation` (one seed). Counts of three letters give 1.993.
@@ -36,7 +35,7 @@ def get_config() -> Experiment:
             head=Softcap(Untied(), cap=30.0),
         ),
         objective=NextToken(loss=CrossEntropy(z_loss=1e-4)),
-        data=NextTokenWindows(name="tiny_shakespeare", split="train", **letters),
+        data=NextTokenWindows(name="txjax_shakespeare", split="train", **letters),
         evals={"valid": Evaluation(data=NextTokenWindows(split="validation", **letters), every_steps=500)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.1)),
         checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),

@@ -46,6 +46,13 @@ def test_python_text_is_the_standard_library_with_some_files_held_out():
     assert 0.02 < held_out < 0.06
 
 
+def test_plays_of_shakespeare_are_those_of_tfds(tfds_dir):
+    for split in ("train", "validation", "test"):
+        (plays,) = Records("txjax_shakespeare", split, None, ["text"]).read(0, 1)
+        (expected,) = Records("tiny_shakespeare", split, str(tfds_dir), ["text"]).read(0, 1)
+        assert plays == expected
+
+
 def test_reading_in_bulk_and_one_by_one_agree():
     source = Records("txjax_digits", "test", None, ["label", "image"])
     bulk = source.read(40, 50)

@@ -173,7 +173,7 @@ def test_a_teacher_that_sees_another_image() -> None:
 def test_what_doesnt_suit_is_one_line(fields: dict[str, Any], message: str) -> None:
     goal = Distillation(**{"teacher": TEACHER, "objective": MASKED} | fields)
     with pytest.raises(UserError, match=message):
-        goal.check(bert(), TextWindows(tokenizer=Characters(alphabet="abc")))
+        goal.check(bert(), TextWindows(name="txjax_python_text", tokenizer=Characters(alphabet="abc")))
 
 
 def test_all_but_some_are_trained_as_by_default() -> None:

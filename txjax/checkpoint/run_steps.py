@@ -1,7 +1,7 @@
 """A step of another run, by a text in a config or a flag: it is verified, and named by its digest."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from txjax.checkpoint.origins import verify
 from txjax.checkpoint.run_folders import read_checkpoints
@@ -22,6 +22,21 @@ class RunStep(NamedTuple):
     store: Store
     step: int
     digest: str
+
+    @property
+    def workdir(self) -> Path:
+        """The workdir of the run."""
+        return self.store.folder.parent
+
+    @property
+    def name(self) -> str:
+        """Names the step in messages."""
+        return f"{self.workdir} at step {self.step}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a manifest says of it."""
+        return {"run": str(self.workdir), "step": self.step, "digest": self.digest}
 
 
 def open_step(field: str, text: str) -> RunStep:

@@ -1,16 +1,14 @@
 """A branch of a run: a copy of it up to a step, whose later updates have another length, other rates or other data."""
 
-import dataclasses
 import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store, split
 from txjax.checkpoint.arrays import check_arrays
-from txjax.checkpoint.run_steps import open_step
+from txjax.checkpoint.run_steps import RunStep, open_step
 from txjax.experiment import Experiment
 from txjax.io import digest
 from txjax.io.kept_files import inherit_files
@@ -26,27 +24,8 @@ FIELD = "config.branch_from"
 LATER = (*HARMLESS, "num_steps", "optimizer.", "changes", "branch_from", "spikes", "on_nonfinite", "max_skips")
 
 
-@dataclasses.dataclass(frozen=True)
-class Branch:
-    """The step of another run that a run begins as a copy of.
-
-    Attributes:
-      digest: of the step's checkpoint.
-    """
-
-    store: Store
-    step: int
-    digest: str
-
-    @property
-    def workdir(self) -> Path:
-        """Of the other run."""
-        return self.store.folder.parent
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the manifest says of it."""
-        return {"run": str(self.workdir), "step": self.step, "digest": self.digest}
+class Branch(RunStep):
+    """The step of another run that a run begins as a copy of."""
 
     def check(self, experiment: Experiment, layout: Layout) -> None:
         """Compares the run with the other one.

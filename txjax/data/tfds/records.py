@@ -23,7 +23,7 @@ from txjax.data.tfds import feature_classes
 from txjax.terminal_escape import visible
 from txjax.types import RunError, UserError, near_misses
 
-EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills")
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", "txjax_shakespeare")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 

@@ -52,19 +52,18 @@ class LanguageRun:
             whose tokenizer has no token that begins a text.
         """
         at = open_step(field, language.run)
-        workdir = at.store.folder.parent
-        run: Any = tree.from_json(read_run_config(workdir), trusted, f"{workdir}/config.json")
+        run: Any = tree.from_json(read_run_config(at.workdir), trusted, f"{at.workdir}/config.json")
         objective = getattr(run, "objective", run)
         if "targets" not in getattr(objective, "required_keys", ()):
             expected = "a run of a causal model of texts, which predicts the next token"
-            raise UserError(field, expected, f"{type(objective).__name__} in {workdir}")
+            raise UserError(field, expected, f"{type(objective).__name__} in {at.workdir}")
         form = prompts_for(run.data, field)
         if not isinstance(form, Beginnings):
-            raise UserError(field, "a run of texts alone", f"{type(run.data).__name__} in {workdir}")
+            raise UserError(field, "a run of texts alone", f"{type(run.data).__name__} in {at.workdir}")
         beginning = form.tokenizer.roles().beginning
         if beginning is None:
             expected = "a run whose tokenizer has a token that begins or ends a text"
-            raise UserError(field, expected, f"{type(form.tokenizer).__name__} in {workdir}")
+            raise UserError(field, expected, f"{type(form.tokenizer).__name__} in {at.workdir}")
         (window,) = run.data.spec()["tokens"].shape
         return cls(field, language, at, run.model, form.tokenizer, (beginning,), form.end, window)
 
@@ -122,7 +121,7 @@ class LanguageRun:
         """The run, its step, its digest and the numbers that it is used with, in one line."""
         numbers = {field.name: getattr(self.language, field.name) for field in dataclasses.fields(self.language)}
         parts = [f"{name} {value}" for name, value in numbers.items() if name != "run"]
-        run = f"{self.at.store.folder.parent.resolve()} at step {self.at.step}, digest {self.at.digest}"
+        run = f"{self.at.workdir.resolve()} at step {self.at.step}, digest {self.at.digest}"
         return f"{type(self.language).__name__} by {run}, {', '.join(parts)}"
 
 

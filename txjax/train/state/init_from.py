@@ -10,10 +10,10 @@ import jax
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.checkpoint import Store, split
+from txjax.checkpoint import split
 from txjax.checkpoint.finite import check_finite
 from txjax.checkpoint.origins import Origin, unchanged_origins
-from txjax.checkpoint.run_steps import open_step
+from txjax.checkpoint.run_steps import RunStep, open_step
 from txjax.experiment import Experiment
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
@@ -37,34 +37,24 @@ class SourceStep:
 
     Attributes:
       field: the dotted path of `origin` in the config.
-      digest: of the step's checkpoint.
+      at: the step.
     """
 
     field: str
     origin: From
-    store: Store
-    step: int
-    digest: str
-
-    @property
-    def workdir(self) -> Path:
-        return self.store.folder.parent
-
-    @property
-    def name(self) -> str:
-        return f"{self.workdir} at step {self.step}"
+    at: RunStep
 
     @property
     def title(self) -> str:
         """What is taken from where: `left/ from encoder/ of runs/a at step 3`."""
         here, there = (f"{prefix}/" if prefix else "" for prefix in (self.origin.here, self.origin.there))
-        return " ".join(word for word in (here, "from", there, "of" * bool(there), self.name) if word)
+        return " ".join(word for word in (here, "from", there, "of" * bool(there), self.at.name) if word)
 
     @property
     def facts(self) -> dict[str, Any]:
         """What `transfer.json` and the manifest say of it."""
         prefixes = {"here": self.origin.here, "there": self.origin.there}
-        return {"run": str(self.workdir), "step": self.step, "digest": self.digest} | prefixes
+        return self.at.facts | prefixes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,11 +81,11 @@ class InitSource:
         taken = [(row.here.at.removeprefix("weights/"), row.there, row) for row in self.rows if row.here and row.there]
         for at, _, _ in taken:
             weights[at].delete()  # its memory is for the one that comes
-        for i, source in enumerate(self.steps):
+        for i, origin in enumerate(source.at for source in self.steps):
             ours = [(at, there, row) for at, there, row in taken if row.source == i]
             wanted = {there.at: _wanted(row, layouts[at].sharding) for at, there, row in ours}
-            loaded = flat_paths(source.store.load_some(source.step, traverse_util.unflatten_dict(wanted, sep="/")))
-            check_finite(source.workdir, source.step, loaded)
+            loaded = flat_paths(origin.store.load_some(origin.step, traverse_util.unflatten_dict(wanted, sep="/")))
+            check_finite(origin.workdir, origin.step, loaded)
             for at, there, row in ours:
                 weights[at] = loaded.pop(there.at)
                 if row.resizes:
@@ -114,12 +104,12 @@ class InitSource:
                 if row.here and row.there and row.source == i and row.action == "loaded"
                 if row.here.at.startswith("weights/frozen/")
             }
-            unchanged += unchanged_origins(step.workdir, step.store.record(step.step), step.digest, arrays)
+            unchanged += unchanged_origins(step.at.workdir, step.at.store.record(step.at.step), step.at.digest, arrays)
         return unchanged
 
     def show(self, workdir: Path) -> None:
         """Prints what is loaded, resized, new and dropped, and writes it to `transfer.json`, with the kept files."""
-        inherit_files(workdir, [step.workdir for step in self.steps])
+        inherit_files(workdir, [step.at.workdir for step in self.steps])
         numbers = {action: sum(row.size for row in self.rows if row.action == action) for action in ACTIONS}
         for i, step in enumerate(self.steps):
             rows = [row for row in self.rows if row.source == i]
@@ -127,7 +117,7 @@ class InitSource:
             _table(step.title + ", averaged weights" * averaged, rows)
         if numbers["new"]:
             _table("initialised", [row for row in self.rows if row.action == "new"])
-        names = " and ".join(dict.fromkeys(step.name for step in self.steps))
+        names = " and ".join(dict.fromkeys(step.at.name for step in self.steps))
         summary = ", ".join(f"{number:,} {action}" for action, number in numbers.items() if number)
         log.info("numbers from %s: %s", names, summary)
         arrays = [
@@ -172,15 +162,14 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
         `transfer.match` finds.
     """
     steps = [
-        SourceStep(field, origin, *open_step(field, origin.run or ""))
-        for field, origin in origins(experiment.init_from)
+        SourceStep(field, origin, open_step(field, origin.run or "")) for field, origin in origins(experiment.init_from)
     ]
     if not steps:
         check_given(experiment, [])
         return None
     here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
     sources = [
-        Source(step.field, step.origin, step.name, stored_variables(step.store.record(step.step)["arrays"]))
+        Source(step.field, step.origin, step.at.name, stored_variables(step.at.store.record(step.at.step)["arrays"]))
         for step in steps
     ]
     for source in sources:
@@ -188,7 +177,7 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
         check_stored(ours, source.name, source.arrays["params"])
     axes = flat_paths(layout.axes, is_leaf=is_axes)
     rows = match(sources, stored_variables(here), axes)
-    runs = [(step.name, step.workdir) for step in steps]
+    runs = [(step.at.name, step.at.workdir) for step in steps]
     check_tokenizers(rows, axes, experiment.data, runs)
     check_names(rows, axes, experiment.data, runs)
     check_given(experiment, rows)
