@@ -3,7 +3,7 @@
     txjax train --config=configs/text/shakespeare.py --workdir=runs/shakespeare
 
 Cost: about 2 minutes on two CPU cores.
-Score: eval/valid/loss 3.25, nats a token of held-out plays: 1.42 a letter (`llama_tiny.py`, which writes letters: 1.45).
+Score: eval/valid/loss 3.25, nats a token of held-out plays: 1.42 a letter (`llama_tiny.py`, of letters: 1.45).
 """
 
 from txjax.checkpoint import Checkpoints
