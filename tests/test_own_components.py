@@ -26,7 +26,7 @@ def forgetful(monkeypatch):
         monkeypatch.setattr(sys, "path", list(path))
         monkeypatch.setattr(modules, "_ours", {})
         monkeypatch.setattr(modules, "_folders", set())
-        for name in ("mine", "study", "beside", "runs_from_elsewhere"):
+        for name in ("mine", "study", "functions", "beside", "runs_from_elsewhere"):
             sys.modules.pop(name, None)
 
     forget()
@@ -39,11 +39,12 @@ def test_the_page(tmp_path, monkeypatch, capsys, forgetful):
     """Every code block: files are written, commands are run, each as in a new process."""
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "python", "sh"]
-    for _, code in blocks[:2]:
-        Path(re.match(r"# (\w+\.py)\n", code)[1]).write_text(code)
+    assert [kind for kind, _ in blocks] == ["python", "python", "sh", "python", "sh"]
     said = []
-    for line in blocks[2][1].splitlines():
+    for kind, code in blocks:
+        if kind == "python":
+            Path(re.match(r"# (\w+\.py)\n", code)[1]).write_text(code)
+    for line in [line for kind, code in blocks if kind == "sh" for line in code.splitlines()]:
         forgetful()
         assert main(shlex.split(line)[1:]) == 0, capsys.readouterr().err
         said.append(capsys.readouterr())
@@ -51,6 +52,7 @@ def test_the_page(tmp_path, monkeypatch, capsys, forgetful):
     assert rows[-1]["eval/same/loss"] < rows[0]["train/loss"] and 0 < rows[-1]["eval/sure/confidence"] < 1
     assert "confidence" in said[1].out and "TextFile" in said[1].out
     assert said[2].out.startswith("def ") and len(said[2].out) > 20
+    assert "accuracy" in said[4].out and "Functions" in said[4].out
     assert "Mixer has no cache: each token is computed from the last 64 anew" in said[2].err
 
     forgetful()

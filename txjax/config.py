@@ -9,18 +9,18 @@ from typing import Any
 
 from txjax.data.loading.epochs import in_steps
 from txjax.modules import run_file, running
-from txjax.overrides import override_all
+from txjax.overrides import Override, override_all, path_of
 from txjax.shipped_configs import PREFIX, config_path
 from txjax.types import UserError, near_misses
 
 
-def load(source: str, overrides: list[str]) -> Any:
+def load(source: str, overrides: Sequence[Override]) -> Any:
     """The tree that `get_config` of a Python file returns, with overrides applied.
 
     Args:
       source: `FILE.py` or `FILE.py:variant`, where the text after the colon is an argument of `get_config`; or
         `txjax:text/gpt_tiny` for a config that comes with txjax.
-      overrides: flags such as `--config.model.width=512`, as typed.
+      overrides: flags such as `--config.model.width=512`, as typed, or paths and values, `("model.width", 512)`.
 
     Raises:
       UserError: a file, a field or a value is invalid; the message has the near misses.
@@ -42,7 +42,7 @@ class ConfigFile:
     variant: str
     module: Any
 
-    def tree(self, overrides: Sequence[str] = ()) -> Any:
+    def tree(self, overrides: Sequence[Override] = ()) -> Any:
         """A new tree by `get_config`, with overrides applied and epochs as steps. Raises UserError for invalid ones."""
         returned = self.call("get_config")
         if not (dataclasses.is_dataclass(returned) and hasattr(returned, "num_steps")) or isinstance(returned, type):
@@ -51,7 +51,7 @@ class ConfigFile:
             raise UserError("--config", "get_config() to return an Experiment", got, hint=hint)
         tree = copy.deepcopy(returned)  # the file's global objects are not modified
         tree = override_all(tree, overrides, vars(self.module))
-        return in_steps(tree, [flag.partition("=")[0].removeprefix("--config.") for flag in overrides])
+        return in_steps(tree, [path_of(change).removeprefix("config.") for change in overrides])
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The result of a function of the file; the variant, if there is one, is its last argument.

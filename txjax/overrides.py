@@ -15,6 +15,13 @@ from txjax.components import ConfigSlot, convert_value
 from txjax.tree import check_fields, children, type_name, walk
 from txjax.types import UserError, is_word_of, near_misses
 
+Override = str | tuple[str, Any]  # a flag as typed, or the path of a field, such as `model.width`, and its value
+
+
+def path_of(change: Override) -> str:
+    """The dotted path that a change sets, `config.model.width`, or what a flag has in its place."""
+    return f"config.{change[0]}" if isinstance(change, tuple) else change.lstrip("-").partition("=")[0]
+
 
 def set_field(tree: Any, path: str, value: Any) -> None:
     """Sets the field at a dotted path, `optimizer.peak_lr`, `model.positions`, to a value or a component.
@@ -28,8 +35,8 @@ def set_field(tree: Any, path: str, value: Any) -> None:
     _set(tree, f"config.{path}", convert_value(slot.where, slot.kind, slot.merge_value(value)))
 
 
-def override_all(tree: Any, overrides: Sequence[str], known: Mapping[str, Any]) -> Any:
-    """The tree with fields set from flags in their order, so that the fields of a component can be set after it.
+def override_all(tree: Any, overrides: Sequence[Override], known: Mapping[str, Any]) -> Any:
+    """The tree with fields set in the order of the changes, so that the fields of a component can be set after it.
 
     Args:
       known: classes outside txjax that the flags may name.
@@ -38,8 +45,8 @@ def override_all(tree: Any, overrides: Sequence[str], known: Mapping[str, Any]) 
       UserError: for every invalid flag, and then for every other invalid value of the tree, too.
     """
     checks = Checks()
-    for flag in overrides:
-        changed = checks.run(override, tree, flag, known, needs=[flag.lstrip("-").partition("=")[0]])
+    for change in overrides:
+        changed = checks.run(override, tree, change, known, needs=[path_of(change)])
         tree = tree if changed is None else changed
     if checks.errors:
         checks.run(check_fields, tree)
@@ -47,14 +54,17 @@ def override_all(tree: Any, overrides: Sequence[str], known: Mapping[str, Any]) 
     return tree
 
 
-def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
-    """A copy of the tree with a field set from a flag, converted to the field's type.
+def override(tree: Any, change: Override, known: Mapping[str, Any]) -> Any:
+    """The tree with a field set, converted to the field's type.
 
     Args:
-      known: classes outside txjax that the flag may name.
+      known: classes outside txjax that a flag may name.
     """
-    path, slot = check_override(tree, flag)
-    name, equals, value = flag.partition("=")
+    if isinstance(change, tuple):
+        set_field(tree, *change)
+        return tree
+    path, slot = check_override(tree, change)
+    name, equals, value = change.partition("=")
     if slot.holds_components or value == "None":
         set_field(tree, path, dataclasses.replace(slot, known=known).read(value))
         return tree

@@ -155,6 +155,16 @@ def test_a_run_with_a_class_of_the_callers_own(config: str, tmp_path: Path) -> N
     assert txjax.open(tmp_path / "own", trust=[__name__]).metrics[-1]["step"] == 7
 
 
+def test_fields_may_be_components(config: str) -> None:
+    """Of the caller's own classes, too; numbers and tuples are converted as a flag's are."""
+    fields = {"objective": Doubled(), "optimizer.peak_lr": 1, "trackers": [], "seed": "7"}
+    experiment = txjax.load_config(config, fields)
+    assert isinstance(experiment.objective, Doubled) and experiment.optimizer.peak_lr == 1.0
+    assert experiment.trackers == () and experiment.seed == 7
+    with pytest.raises(UserError, match="config.objective: expected Objective, got"):
+        txjax.load_config(config, {"objective": Path})
+
+
 @pytest.mark.slow
 def test_a_sweep_and_its_law(config: str, tmp_path: Path, capsys: Any) -> None:
     """The sweep of a config that has none, resumed by the same call; the law is the one of the command."""

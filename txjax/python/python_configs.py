@@ -7,6 +7,7 @@ from typing import Any
 
 from txjax.experiment import Experiment
 from txjax.io.cache_dir import cache_dir
+from txjax.overrides import Override
 
 
 def load_config(source: str, fields: Mapping[str, Any] | None = None) -> Experiment:
@@ -16,7 +17,8 @@ def load_config(source: str, fields: Mapping[str, Any] | None = None) -> Experim
 
     Args:
       source: `FILE.py`, `FILE.py:variant` or `txjax:text/gpt_tiny`.
-      fields: values by the names of fields, such as "optimizer.peak_lr". A pandas table is written once into the cache
+      fields: values by the names of fields, such as "optimizer.peak_lr": numbers and texts, or components, also of
+        one's own classes, such as `{"model": Decoder(vocab=256)}`. A pandas table is written once into the cache
         folder, as a Parquet file that is named by its content, so that the run finds it again.
 
     Raises:
@@ -24,7 +26,12 @@ def load_config(source: str, fields: Mapping[str, Any] | None = None) -> Experim
     """
     from txjax import config
 
-    return config.load(source, typed_fields(fields or {}))
+    return config.load(source, [_override(name, value) for name, value in (fields or {}).items()])
+
+
+def _override(name: str, value: Any) -> Override:
+    """What sets a field: texts, and the paths of tables, are read as flags' are, other values are set as they are."""
+    return typed_fields({name: value})[0] if isinstance(value, str | Path) or _is_table(value) else (name, value)
 
 
 def typed_fields(fields: Mapping[str, Any]) -> list[str]:
@@ -34,9 +41,13 @@ def typed_fields(fields: Mapping[str, Any]) -> list[str]:
 
 def _typed(value: Any) -> str:
     """A value as one would type it behind a flag."""
-    if hasattr(value, "to_parquet"):
+    if _is_table(value):
         return str(_keep_table(value))
     return str(value) if isinstance(value, str | Path) else repr(value)
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "to_parquet")
 
 
 def _keep_table(table: Any) -> Path:
