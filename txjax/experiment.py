@@ -6,6 +6,7 @@ from typing import Any
 from txjax.changes import Change
 from txjax.checkpoint import Checkpoints
 from txjax.checks import Checks
+from txjax.component_text import ShownAsCode
 from txjax.data import Dataset
 from txjax.eval import EarlyStopping, Evaluator
 from txjax.eval.resolution import resolve
@@ -19,16 +20,15 @@ from txjax.types import config_field
 __all__ = ["Experiment"]
 
 
-@dataclasses.dataclass
-class Experiment:
+@dataclasses.dataclass(repr=False)
+class Experiment(ShownAsCode):
     """The config that `get_config` of a config file returns.
 
     Attributes:
       model: a Flax Linen module; its fields are its config.
       objective: the loss and metrics; it maps the batch's keys to the model's arguments.
       data: the training data.
-      evals: evaluations during the run by name (`eval/NAME/loss`), by default of the training data set
-        (`with_default_eval_data`).
+      evals: evaluations during the run by name (`eval/NAME/loss`), by default of the training data.
       optimizer: with its schedule and its parameter groups.
       ema: the average of weights that evaluations and later runs read. If None, they read the weights themselves.
       mesh: how the run is sharded over devices.

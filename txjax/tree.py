@@ -19,7 +19,7 @@ from txjax.types import UserError, near_misses
 _PLAIN = (bool, int, float, str, type(None))
 _CLASS = "class"
 _SECRET = re.compile(r"token$|secret|password|api_?key|credential", re.IGNORECASE)
-_HIDDEN = "(hidden)"
+HIDDEN = "(hidden)"
 _NAMED_TEXT = re.compile(r"""(\w+)(['"]?\s*[=:]\s*)(['"]).*?\3""")  # `api_key="x"` inside a component that a flag sets
 
 
@@ -131,7 +131,7 @@ def fill_defaults(value: Any, like: Any) -> Any:
         return {key: fill_defaults(old, like[key]) if key in like else old for key, old in value.items()}
     if dataclasses.is_dataclass(like) and isinstance(value, dict) and value.get(_CLASS) == _class_path(like):
         old = {key: fill_defaults(old, getattr(like, key, None)) for key, old in value.items()}
-        return {**{f.name: to_json(_default(f)) for f in config_fields(like) if _has_default(f)}, **old}
+        return {**{f.name: to_json(default_of(f)) for f in config_fields(like) if has_default(f)}, **old}
     return value
 
 
@@ -139,19 +139,23 @@ def _class_path(component: Any) -> str:
     return f"{type(component).__module__}.{type(component).__qualname__}"
 
 
-def _has_default(field: dataclasses.Field) -> bool:
+def has_default(field: dataclasses.Field) -> bool:
+    """Whether a field of a component has a default."""
     return not (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
 
 
-def _default(field: dataclasses.Field) -> Any:
+def default_of(field: dataclasses.Field) -> Any:
+    """The default of a field that has one."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    def is_secret(name: str, value: Any) -> bool:
-        return bool(value) and isinstance(value, str) and _SECRET.search(name) is not None
+def is_secret(name: str, value: Any) -> bool:
+    """Whether a field has a secret, by its name."""
+    return bool(value) and isinstance(value, str) and _SECRET.search(name) is not None
 
-    return {name: _HIDDEN if is_secret(name, value) else to_json(value) for name, value in values.items()}
+
+def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: HIDDEN if is_secret(name, value) else to_json(value) for name, value in values.items()}
 
 
 def hide_secrets(words: list[str]) -> list[str]:
@@ -161,9 +165,9 @@ def hide_secrets(words: list[str]) -> list[str]:
         name, equals, value = word.partition("=")
         before = shown[-1] if shown else ""
         if word.startswith("--") and equals and _SECRET.search(name) and value:
-            shown.append(f"{name}={_HIDDEN}")
+            shown.append(f"{name}={HIDDEN}")
         elif before.startswith("--") and "=" not in before and _SECRET.search(before) and not word.startswith("--"):
-            shown.append(_HIDDEN)
+            shown.append(HIDDEN)
         else:
             shown.append(_NAMED_TEXT.sub(_without_secret, word))
     return shown
@@ -171,7 +175,7 @@ def hide_secrets(words: list[str]) -> list[str]:
 
 def _without_secret(match: re.Match[str]) -> str:
     name, between, quote = match.groups()
-    return f"{name}{between}{quote}{_HIDDEN}{quote}" if _SECRET.search(name) else match[0]
+    return f"{name}{between}{quote}{HIDDEN}{quote}" if _SECRET.search(name) else match[0]
 
 
 def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") -> Any:

@@ -16,6 +16,7 @@ import pytest
 import txjax
 from txjax.__main__ import main
 from txjax.objectives import NextToken
+from txjax.tree import to_json, walk
 from txjax.types import RunError, UserError
 
 from helpers import runs
@@ -84,6 +85,28 @@ def test_the_best_step_and_the_page(run: txjax.Run, capsys: Any) -> None:
     losses = {row["step"]: row["eval/valid/loss"] for row in run.metrics if "eval/valid/loss" in row}
     assert best.evaluate()["eval/valid/loss"] == pytest.approx(min(losses.values()), rel=1e-6)
     assert "<table>" in run._repr_html_() and run.report().read_text().startswith("<!doctype html>")
+
+
+def test_a_plan_is_the_commands(run: txjax.Run, config: str, capsys: Any) -> None:
+    pytest.importorskip("libtpu")
+    capsys.readouterr()
+    assert main(["plan", f"--config={config}", "--topology=v5e:2x2", "--json"]) == 0
+    command = json.loads(capsys.readouterr().out)
+    plan = run.plan("v5e:2x2")
+    figures = json.loads(json.dumps(plan.to_json()))
+    assert figures == {name: command[name] for name in figures} | {"compile_seconds": plan.compile_seconds}
+    assert "MFU" in repr(plan) and f"<td>{plan.target.name}</td>" in plan._repr_html_()
+    with pytest.raises(UserError, match="v5e"):
+        run.plan("v5:2x2")
+
+
+def test_an_experiment_shows_the_code_that_makes_it(run: txjax.Run) -> None:
+    """Without what has its default; a notebook shows the same."""
+    experiment = run.experiment
+    names = {type(node).__name__: type(node) for _, node in walk(experiment) if dataclasses.is_dataclass(node)}
+    assert to_json(eval(repr(experiment), names)) == to_json(experiment)
+    assert max(map(len, repr(experiment).splitlines())) <= 100 and "seed" not in repr(experiment)
+    assert experiment._repr_html_().startswith("<pre>Experiment(")
 
 
 def test_a_folder_without_a_run_and_a_field_that_is_none(tmp_path: Path, config: str) -> None:

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import html
 from typing import Any
 
 from txjax.experiment import Experiment
@@ -16,7 +17,7 @@ from txjax.plan.traffic import memory_traffic
 from txjax.train.state.state import Layout
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Plan:
     """The estimated cost of a run. Bytes are for one device, FLOPs and hours for all devices.
 
@@ -91,6 +92,21 @@ class Plan:
     @property
     def device_hours(self) -> float:
         return self.num_steps * self.step_seconds * len(self.target.devices) / 3600
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def _repr_html_(self) -> str:
+        cells = (f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in self._rows())
+        return f"<table>{''.join(cells)}</table>"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        from txjax.plan.summary import limit_rows, summary
+
+        mesh = ", ".join(f"{axis} {size}" for axis, size in self.mesh.items() if size > 1) or "one device"
+        return [("devices", self.target.name), ("mesh", mesh), *summary(self), *limit_rows(self.target)]
 
     def to_json(self, runs: int = 1, price: float | None = None) -> dict[str, Any]:
         """The plan as plain values, for `runs` runs at `price` a device-hour."""

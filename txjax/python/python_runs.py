@@ -16,6 +16,7 @@ from txjax.types import PyTree, RunError, UserError
 if TYPE_CHECKING:
     from txjax.cli.load_run import OpenRun
     from txjax.experiment import Experiment
+    from txjax.plan.price import Plan
     from txjax.python.row_classes import Prediction
 
 FIELD = "workdir"
@@ -191,6 +192,28 @@ class Run:
         classes = read_json(manifest).get("classes") if manifest.exists() else None
         with self._opened() as opened:
             return predict(opened, rows, classes)
+
+    def plan(self, topology: str, slices: int = 1) -> Plan:
+        """What a step of it takes on devices that need not be here, such as "v5e:4x4" or "h100:8": `txjax plan`.
+
+        In a notebook, and in a terminal, it shows its summary; `to_json` has all figures.
+
+        Args:
+          slices: of a TPU pod.
+
+        Raises:
+          UserError: there are no such devices, or their compiler is not installed.
+        """
+        from txjax.plan.layouts import plan_of
+        from txjax.plan.target import check_moments, target_of
+        from txjax.train.check import check_layout
+        from txjax.train.state.counting import costliest_phase
+
+        target = target_of(topology, slices)
+        experiment = costliest_phase(self.experiment).experiment
+        check_moments(experiment, target)
+        check_layout(experiment, len(target.devices))
+        return plan_of(experiment, target)
 
     def report(self) -> Path:
         """Writes the page with the run's curves and scores. Returns its path: `txjax report`."""
