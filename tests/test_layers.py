@@ -11,7 +11,7 @@ LAYERS = [
     {"types", "scoped", "terminal_escape", "numbers", "ranking", "plugins", "cpu", "axes"},
     {"io", "chips", "patterns", "checks", "user_code", "field_values", "shipped_configs"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
-    {"components", "nn", "data", "optim", "flops"},
+    {"components", "component_text", "nn", "data", "optim", "flops"},
     {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},
     {"config", "eval", "changes"},
     {"experiment"},
