@@ -26,7 +26,7 @@ RATES = {"125M": 6e-4, "1.3B": 2e-4, "2.7B": 1.6e-4}  # GPT-3's for these sizes;
 VARIANTS = ("125M", "1.3B", "2.7B")
 PLANS = (
     ("gpt-neo-2.7b", "2.7B", "v5e:16x16", ("mesh.data=8", "mesh.fsdp=32", "microbatches=2")),
-    ("gpt-neo-2.7b", "2.7B", "h100:8", ("mesh.data=1", "mesh.fsdp=8", "microbatches=4")),
+    ("gpt-neo-2.7b", "2.7B", "h100:8", ("mesh.data=1", "mesh.fsdp=8", "microbatches=8")),
 )
 
 
