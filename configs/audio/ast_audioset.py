@@ -3,8 +3,8 @@
     txjax train --config=configs/audio/ast_audioset.py --workdir=runs/ast --config.data.name=SET \
         --config.init_from[0].run=runs/vit --config.init_from[1].run=runs/vit
 
-AudioSet is no set of TFDS: SET is one of yours with the recordings and a sequence of class labels `tags` (`TaggedAudio`
-in docs/audio.md). Of Speech Commands V2 it is a folder with its 35 words, `--config.data.source=FOLDER`, since the set
+AudioSet is no set of TFDS: SET is one of yours with the recordings and a sequence of class labels `tags` (`Tags` in
+docs/data.md). Of Speech Commands V2 it is a folder with its 35 words, `--config.data.source=FOLDER`, since the set
 of TFDS has 12 classes. `runs/vit` is a ViT-B/16 of 384 pixels, such as one that `txjax import` has read. Without a run,
 training starts from random weights.
 
@@ -19,7 +19,7 @@ Score: 0.459 mAP of AudioSet's evaluation set, 98.1% of Speech Commands (publish
 from typing import Any
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import AudioFolder, LabelledAudio, TaggedAudio, WaveformMixup
+from txjax.data import AudioFolder, LabelledAudio, Tags, WaveformMixup
 from txjax.eval import Evaluation, LabelPrecision
 from txjax.experiment import Experiment
 from txjax.models.audio.spectrogram_transformer.card import ast_audioset, ast_speech_commands
@@ -49,13 +49,14 @@ def from_vit(columns: int) -> tuple[From, From]:
 
 
 def audioset() -> Experiment:
-    recordings: dict[str, Any] = dict(samples=160_000, classes=527, too_long="cut")
+    recordings: dict[str, Any] = dict(classes=527, too_long="cut", label=Tags("tags"))
+    mix = WaveformMixup(alpha=10, probability=0.5)
     batch_size, clips, epochs = 12, 2_000_000, 5
     return Experiment(
         model=ast_audioset(dtype="bfloat16"),
         objective=Classification(loss=SigmoidCrossEntropy(), augment=audio_spectrogram_policy()),
-        data=TaggedAudio(name="audioset", split="train", mix=WaveformMixup(alpha=10, probability=0.5), **recordings),
-        evals={"test": LabelPrecision(data=TaggedAudio(split="test", classes=527, too_long="cut"), every_steps=40_000)},
+        data=LabelledAudio(name="audioset", split="train", samples=160_000, mix=mix, **recordings),
+        evals={"test": LabelPrecision(data=LabelledAudio(split="test", **recordings), every_steps=40_000)},
         init_from=from_vit(columns=101),
         optimizer=AdamW(
             peak_lr=1e-5,

@@ -24,6 +24,7 @@ from txjax.data import (
     PadSquare,
     Resize,
     Stretch,
+    Tags,
     TokenizerFolder,
     Trained,
 )
@@ -37,7 +38,7 @@ from txjax.models.text.decoder import gpt
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanPrefix, NormedPool, Pooler
 from txjax.nn.audio.front_ends import SPEECH_COMMANDS, audio_spectrogram
-from txjax.objectives import Classification, NextToken
+from txjax.objectives import Classification, NextToken, SigmoidCrossEntropy
 from txjax.train.run.workdir import lock_workdir, write_config
 from txjax.types import UserError
 
@@ -102,6 +103,17 @@ def test_an_import_as_it_is_keeps_its_card(data_dir, tmp_path):
     model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(3, Pooler()), positions=Learned(max_length=16))
     exported(Experiment(model, Classification(), data), tmp_path, kept={"README.md": "the base"})
     assert json.loads((tmp_path / "x" / "README.md").read_text()) == "the base"
+
+
+def test_several_classes_are_said_in_the_config(tmp_path):
+    rows = [{"note": f"the {i} of us", "tags": ["b", "a"][: i % 3]} for i in range(9)]
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = LabelledText(source=JSONLines(str(notes)), text=("note",), label=Tags(), classes=2, length=16)
+    model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(2, Pooler()), positions=Learned(max_length=16))
+    experiment = Experiment(model, Classification(loss=SigmoidCrossEntropy()), data)
+    config = exported(experiment, tmp_path)["config.json"]
+    assert config["problem_type"] == "multi_label_classification" and config["id2label"] == {"0": "a", "1": "b"}
 
 
 def test_a_trained_tokenizer_is_exported(tmp_path):

@@ -4,7 +4,6 @@ from txjax.data.audio.audio_checks import AudioChecks
 from txjax.data.audio.chained import Chained
 from txjax.data.audio.labelled_audio import LabelledAudio
 from txjax.data.audio.speed import Speed
-from txjax.data.audio.tagged_audio import TaggedAudio
 from txjax.data.audio.text_normalization import ENGLISH_DIGITS, TextNormalization
 from txjax.data.audio.utterances import Utterances
 from txjax.data.audio.waveform_mixing import WaveformMixup
@@ -85,6 +84,7 @@ from txjax.data.text.text_windows import NextTokenWindows, SentencePairs, TextWi
 from txjax.data.text.token_labels import TokenLabels
 from txjax.data.tfds.computed_labels import ByName, ByText, ComputedLabel, Count, Grouped, Nearest
 from txjax.data.tfds.subset import Subset
+from txjax.data.tfds.tags import Tags
 from txjax.data.tokenizers.sentence_piece import SentencePieceFile
 from txjax.data.tokenizers.tokenizer import Bytes, Characters, Tokenizer
 from txjax.data.tokenizers.tokenizer_folder import TokenizerFolder

@@ -10,11 +10,12 @@ import jax
 import numpy as np
 
 from txjax import backend
-from txjax.data import Images, LabelledText, eval_batches
+from txjax.data import Images, LabelledText, Tags, eval_batches
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.python_rows import PythonRows
-from txjax.objectives import model_inputs
+from txjax.data.tfds.computed_labels import label_of
+from txjax.objectives import SigmoidCrossEntropy, model_inputs
 from txjax.train.run_eval import shard_batch
 from txjax.types import UserError
 
@@ -28,32 +29,34 @@ class Prediction:
 
     Attributes:
       label: the most probable class.
+      labels: of a model of several classes those whose probability is above 1/2; else the most probable class.
       probabilities: of all classes, by their names.
     """
 
     label: str
+    labels: tuple[str, ...]
     probabilities: dict[str, float]
 
 
 @dataclasses.dataclass
 class UnlabelledRows(PythonRows):
-    """Rows without a class, for a data set that reads one: each has the first class in its place.
+    """Rows without a class, for a data set that reads one: each has another value in its place.
 
     Attributes:
       content: the rows.
-      column: the name of the column with the class.
-      classes: the names of the classes, as in the training data.
+      column: with the class, or with the classes.
+      value: of each row.
     """
 
     content: Sequence[Mapping[str, Any]] = ()
-    column: str = "label"
-    classes: tuple[str, ...] = ()
+    column: Column = Column("label", "class")
+    value: Any = ""
 
     def rows(self) -> Sequence[Row]:
-        return [{**row, self.column: self.classes[0]} for row in self.content]
+        return [{**row, self.column.name: self.value} for row in self.content]
 
     def stated_columns(self, rows: Rows) -> dict[str, Column]:
-        return {self.column: Column(self.column, "class", self.classes)}
+        return {self.column.name: self.column}
 
 
 def predict(run: OpenRun, rows: Any, classes: Sequence[str] | None = None) -> list[Prediction]:
@@ -68,24 +71,33 @@ def predict(run: OpenRun, rows: Any, classes: Sequence[str] | None = None) -> li
     """
     experiment = run.experiment
     data = experiment.data
-    if not isinstance(data, LabelledText | Images) or not isinstance(data.label, str):
+    if not isinstance(data, LabelledText | Images) or not isinstance(data.label, str | Tags):
         raise UserError("config.data", "LabelledText or Images, which have a class", type(data).__name__)
     content = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
     if not content:
         return []
     names = data.class_names() if classes is None else tuple(classes)
-    source = UnlabelledRows(held_out=0.0, content=content, column=data.label, classes=names)
-    opened = dataclasses.replace(data, source=source, split="train", subset=None).open()
+    several = isinstance(data.label, Tags)
+    name = label_of(data.label).feature
+    column = Column(name, "classes" if several else "class", names)
+    source = UnlabelledRows(held_out=0.0, content=content, column=column, value=[] if several else names[0])
+    label = Tags(name) if several else name
+    opened = dataclasses.replace(data, source=source, label=label, split="train", subset=None).open()
+    loss = getattr(experiment.objective, "loss", None)
+    normalize = jax.nn.sigmoid if isinstance(loss, SigmoidCrossEntropy) else jax.nn.softmax
 
     @backend.jit
     def probabilities(variables: Any, batch: Any) -> jax.Array:
         inputs = model_inputs(experiment.model, batch)
-        return jax.nn.softmax(experiment.model.apply(variables, **inputs), axis=-1)
+        return normalize(experiment.model.apply(variables, **inputs))
 
     size = experiment.batch_size
     batches = eval_batches(opened, batch_size=size)
     shares = [jax.device_get(probabilities(run.variables, shard_batch(x, run.layout.batch, size))) for x in batches]
-    return [
-        Prediction(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True)))
-        for row in np.concatenate(shares)[: len(content)]
-    ]
+    predictions = []
+    for row in np.concatenate(shares)[: len(content)]:
+        likeliest = names[int(row.argmax())]
+        likely = tuple(name for name, share in zip(names, row, strict=True) if share > 0.5)
+        labels = likely if several else (likeliest,)
+        predictions.append(Prediction(likeliest, labels, dict(zip(names, row.tolist(), strict=True))))
+    return predictions

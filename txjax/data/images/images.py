@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,20 +16,21 @@ from txjax.data.images.mixing import Mixing
 from txjax.data.images.transforms import Transform
 from txjax.data.tfds.computed_labels import ComputedLabel, label_of
 from txjax.data.tfds.subset import Subset
+from txjax.data.tfds.tags import Tags
 from txjax.types import UserError, config_field, spec
 
 
 @dataclasses.dataclass
 class Images(ImageData):
-    """Images with a class label.
+    """Images with a class label, or with several.
 
     An example: image float32 [H W C], see `ImageData`; label int32 []; weights float32 [], 1, or 0 if the set has no
-    label (-1) or the image was left out. With `mix` also other_label int32 [] and mix float32 [], the
-    share of `label`. With `clean` also clean_image, like image.
+    label (-1) or the image was left out. With `mix` also other_label int32 [] and mix float32 [], the share of
+    `label`. With `label=Tags(...)` labels float32 [C] in their place. With `clean` also clean_image, like image.
 
     Attributes:
       classes: the number of classes. If None, the set's.
-      label: the name of the feature that is the class, or what computes the class from another one.
+      label: the name of the feature that is the class; or what computes the class from another one; or `Tags`.
       mix: mixes a second example into the image, for training only. If None, images are not mixed.
       subset: a few examples of each class. If None, the whole split.
       clean: the transforms of clean_image, the same example without augmentations, such as a teacher sees; () are none.
@@ -42,9 +44,9 @@ class Images(ImageData):
     clean: tuple[Transform, ...] | None = None
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        scalars = {"id": spec((), "int32"), "label": spec((), "int32"), "weights": spec((), "float32")}
-        if self.mix is not None:
-            scalars |= {"other_label": spec((), "int32"), "mix": spec((), "float32")}
+        label = label_of(self.label)
+        specs = label.specs if self.mix is None else label.mixed_specs
+        scalars = {"id": spec((), "int32"), "weights": spec((), "float32")} | specs(self._count_classes)
         names = ("image",) if self.clean is None else ("image", "clean_image")
         return scalars | {name: spec(tuple(self.shape), "float32") for name in names}
 
@@ -59,10 +61,15 @@ class Images(ImageData):
             transform.check()
         if self.mix is not None:
             self.mix.check()
+        if self.subset is not None and isinstance(self.label, Tags):
+            raise UserError("data.subset", "None beside Tags: an image has several classes", self.subset)
+
+    def _count_classes(self) -> int:
+        return self.classes or label_of(self.label).check(self.record_split.features())
 
     def fill_from_set(self) -> None:
         if self.classes is None:
-            self.classes = label_of(self.label).check(self.record_split.features())
+            self.classes = self._count_classes()
 
     def class_names(self) -> tuple[str, ...]:
         return label_of(self.label).class_names(self.record_split.check())
@@ -81,10 +88,10 @@ class ImageSource:
         self._images = images
         where = images.record_split
         features = where.check()
-        label = label_of(images.label)
-        self._feature = label.feature
-        self._classes = label.check(features)
-        self._label_of = label.function(features)
+        self._kind = label_of(images.label)
+        self._feature = self._kind.feature
+        self._classes = self._kind.check(features)
+        self._label_of = self._kind.function(features)
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
         self.fingerprint = self._records.fingerprint
@@ -105,32 +112,30 @@ class ImageSource:
         clean = self._images.clean
         views = {} if clean is None else {"clean_image": self._read(index, rng, clean)[0]}
         if self._images.mix is None:
-            return views | {"image": image, "label": label, "weights": np.array(weight, np.float32)}
+            return views | {"image": image, "weights": np.array(weight, np.float32)} | self._kind.target(label)
         other, other_label, other_weight = self._read(int(rng.integers(len(self))), rng, self._images.transforms)
         image, share = self._images.mix(image, other, rng)
-        return views | {
-            "image": image,
-            "label": label,
-            "other_label": other_label,
-            "mix": np.array(share, np.float32),
-            "weights": np.array(weight * other_weight, np.float32),
-        }
+        target = self._kind.mixed_target(label, other_label, share)
+        return views | {"image": image, "weights": np.array(weight * other_weight, np.float32)} | target
 
     def _read(
         self, index: int, rng: np.random.Generator, transforms: Sequence[Transform]
-    ) -> tuple[np.ndarray, np.ndarray, bool]:
-        """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
+    ) -> tuple[np.ndarray, Any, bool]:
+        """An image, transformed and normalised; its label; whether it has both. Zeros for one left out."""
         number = index if self._numbers is None else int(self._numbers[index])
         image, record = self._reader.read(number, transforms, rng)
-        label = np.array(self._label(number, record) if record else -1, np.int32)
+        label = self._label(number, record) if record else self._kind.empty(self._classes)
         if image is None:
             return np.zeros(self._images.shape, np.float32), label, False
-        return image, label, bool(label >= 0)
+        return image, label, self._kind.is_known(label)
 
-    def _label(self, number: int, record: Example) -> int:
-        """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""
-        label = self._label_of(record[self._feature])
-        if not -1 <= label < self._classes:
+    def _label(self, number: int, record: Example) -> Any:
+        """The label of a record. Raises UserError, naming the record, for one that is no class."""
+        try:
+            label = self._label_of(record[self._feature])
+        except UserError as error:
+            raise error.with_hint(f"in {self._records.place(number)}") from None
+        if not self._kind.is_valid(label, self._classes):
             expected = f"labels from 0 to {self._classes - 1} in {self._records.name}, or -1 for none"
             raise UserError("data.label", expected, f"{label} in {self._records.place(number)}")
         return label

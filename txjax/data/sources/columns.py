@@ -15,7 +15,8 @@ SAMPLE = 1000  # rows by which the kinds of columns are known
 MOST = 0.9  # the share of values that say the kind of a column; values of another kind are broken
 # Kinds of values that are one kind of column together.
 FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
-NAMED_KINDS = ("class", "class number", "image", "images", "audio", "objects", "messages")
+NAMED_KINDS = ("class", "class number", "classes", "image", "images", "audio", "objects", "messages")
+LISTS = ("texts", "wholes")  # columns whose values may be several classes
 KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", *NAMED_KINDS)
 
 
@@ -29,8 +30,8 @@ class Column:
     Attributes:
       name: its name.
       kind: one of `KINDS`; "texts", "wholes" and "numbers" are lists; a "class" has names as values, a
-        "class number" the numbers of its classes, from 0, or -1 for none; "objects" are the boxes of an image,
-        "messages" the messages of a conversation.
+        "class number" the numbers of its classes, from 0, or -1 for none; "classes" are lists of names; "objects" are
+        the boxes of an image, "messages" the messages of a conversation.
       classes: the names of the classes.
     """
 
@@ -48,6 +49,8 @@ class Column:
         match self.kind:
             case "class" | "class number":
                 return tfds.features.ClassLabel(names=list(self.classes))
+            case "classes":
+                return tfds.features.Sequence(tfds.features.ClassLabel(names=list(self.classes)))
             case "image":
                 return tfds.features.Image(shape=(None, None, 3), encoding_format=None)
             case "audio":
@@ -80,6 +83,8 @@ class Column:
         match self.kind:
             case "class":
                 return np.int64(self.classes.index(class_name(value)))
+            case "classes":
+                return np.array([self.classes.index(class_name(item)) for item in _list(value)], np.int64)
             case "class number":
                 return np.int64(range(-1, len(self.classes)).index(value) - 1)
             case "text":
@@ -143,6 +148,12 @@ def class_name(value: Any) -> str:
     if value is None or isinstance(value, float | list | dict) or value == "":
         raise TypeError
     return str(value)
+
+
+def sort_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of classes in alphabetical order, or in that of numbers."""
+    names = list(names)
+    return tuple(sorted(names, key=int if all(name.removeprefix("-").isdigit() for name in names) else str))
 
 
 def infer_columns(rows: Iterable[Row], strings: bool, kinds: dict[str, str]) -> dict[str, Column]:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int64, UInt32, UInt64
 
-from txjax.data.sources.columns import SAMPLE, Column, class_name, infer_columns
+from txjax.data.sources.columns import LISTS, SAMPLE, Column, class_name, infer_columns, sort_names
 from txjax.data.sources.file_paths import find_files
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.record_source import Features, Records, RecordSource
 from txjax.data.sources.split_names import ALIASES, SPLITS, split_name
 from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.data.tfds.tags import OF_LISTS
 from txjax.types import UserError, config_field, near_misses
 
 logger = logging.getLogger("txjax")
@@ -155,23 +156,27 @@ class Table:
 
     def columns(self, classes: tuple[str, ...]) -> dict[str, Column]:
         """The columns, some of which are read as classes."""
-        named = {name: self._classes(name) for name in classes if name in self.plain_columns}
-        return self.plain_columns | named
+        columns = self.plain_columns
+        lists = {name for name, column in columns.items() if column.kind in LISTS and name + OF_LISTS in classes}
+        return columns | {name: self._classes(name) for name in columns if name in lists or name in classes}
 
     def _class_column(self, name: str) -> Column:
         """A column as classes: its values in all splits, in alphabetical order, or in that of numbers."""
-        if self.plain_columns[name].kind in ("class", "class number", "image", "audio", "objects"):
+        kind = self.plain_columns[name].kind
+        if kind in ("class", "class number", "image", "audio", "objects"):
             return self.plain_columns[name]
-        names = set()
+        are_lists = kind in LISTS
+        names: set[str] = set()
         for number in self.usable.tolist():
+            value: Any = self.rows.row(number).get(name)
             try:
-                names.add(class_name(self.rows.row(number).get(name)))
+                names.update(map(class_name, value if are_lists else [value]))
             except TypeError:
                 expected = f"a class in the column {name!r}"
                 raise UserError("data.label", expected, f"none in {self.rows.place(number)}") from None
             if len(names) > MOST_CLASSES:
                 raise UserError("data.label", f"a column of at most {MOST_CLASSES:,} different values", name)
-        return Column(name, "class", tuple(sorted(names, key=int if all(map(_is_whole, names)) else str)))
+        return Column(name, "classes" if are_lists else "class", sort_names(names))
 
     @functools.cached_property
     def usable(self) -> Int64[np.ndarray, "N"]:
@@ -261,10 +266,6 @@ def mix(digests: UInt32[np.ndarray, "N"]) -> UInt64[np.ndarray, "N"]:
         x ^= x >> np.uint64(shift)
         x = (x * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
     return x ^ (x >> np.uint64(16))
-
-
-def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isdigit()
 
 
 class FileRecords:

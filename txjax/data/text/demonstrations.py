@@ -8,6 +8,7 @@ import numpy as np
 from txjax.data.loading.rng import hash32
 from txjax.data.text.labelled_text import LabelledText, open_labels
 from txjax.data.text.templates import Template
+from txjax.data.tfds.computed_labels import label_of
 from txjax.types import UserError
 
 _ANSWER = "\0"  # stands for the answer while a text is written
@@ -30,7 +31,7 @@ class WrittenRecords:
         self._split = source.split
         self._template = template
         self._answers = answers
-        self._label = source.label
+        self._label = label_of(source.label).feature
         self.gap = gap_before(template, self._label)
         self._records = source.record_split.open(template.names)
         self.labels = open_labels(source).astype(np.int64)

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from txjax.data.tfds import records
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import UserError, config_field, near_misses, spec
 
 
 @dataclasses.dataclass
@@ -34,13 +35,46 @@ class ComputedLabel:
         """The names of the classes: their numbers, where they have none."""
         return tuple(str(number) for number in range(self.check(features)))
 
-    def function(self, features: Any) -> Callable[[Any], int]:
+    def function(self, features: Any) -> Callable[[Any], Any]:
         """The function from the value of the feature to the class, for a set of these features."""
         return self
 
     def __call__(self, value: Any) -> int:
         """The class, from the value of the feature."""
         raise NotImplementedError
+
+    def specs(self, count: Callable[[], int]) -> dict[str, jax.ShapeDtypeStruct]:
+        """What an example has of its label.
+
+        Args:
+          count: returns the number of classes.
+        """
+        return {"label": spec((), "int32")}
+
+    def mixed_specs(self, count: Callable[[], int]) -> dict[str, jax.ShapeDtypeStruct]:
+        """What an example has of its label, where a second example is mixed into it."""
+        return self.specs(count) | {"other_label": spec((), "int32"), "mix": spec((), "float32")}
+
+    def target(self, label: Any) -> dict[str, np.ndarray]:
+        """A label as the keys of `specs`."""
+        return {"label": np.array(label, np.int32)}
+
+    def mixed_target(self, label: Any, other: Any, share: float) -> dict[str, np.ndarray]:
+        """A label, that of the second example and the share of the first, as the keys of `mixed_specs`."""
+        keys = self.target(label) | {"mix": np.array(share, np.float32)}
+        return keys | {"other_label": np.array(other, np.int32)}
+
+    def is_known(self, label: Any) -> bool:
+        """Whether the record has a label."""
+        return bool(label >= 0)
+
+    def is_valid(self, label: Any, classes: int) -> bool:
+        """Whether a label is one of so many classes, or none."""
+        return -1 <= label < classes
+
+    def empty(self, classes: int) -> Any:
+        """The label of an example that is left out."""
+        return -1
 
 
 @dataclasses.dataclass

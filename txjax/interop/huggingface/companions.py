@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax import tree
-from txjax.data import Completions, Conversations, Dataset, Images, Pairs, Tokenizer, TokenizerFolder, Trained
+from txjax.data import Completions, Conversations, Dataset, Images, Pairs, Tags, Tokenizer, TokenizerFolder, Trained
 from txjax.data.loading.limits import size_of
 from txjax.data.text.text_windows import Text
 from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
@@ -180,7 +180,9 @@ def _class_entries(data: Dataset, count: int | None) -> dict[str, Any]:
         return {}
     if not names or len(names) != count:
         return {}
-    return {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+    several = {"problem_type": "multi_label_classification"} if isinstance(getattr(data, "label", None), Tags) else {}
+    numbers = {name: number for number, name in enumerate(names)}
+    return several | {"id2label": {str(number): name for name, number in numbers.items()}, "label2id": numbers}
 
 
 def _pixel_entries(data: Images | Conversations, there: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _NOT_WRITTEN = (
 )
 # Keys of config.json that are of no family.
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-OF_ANY_FAMILY = (*TOKENS, "id2label", "label2id", "mask_ratio", "norm_pix_loss")
+OF_ANY_FAMILY = (*TOKENS, "id2label", "label2id", "problem_type", "mask_ratio", "norm_pix_loss")
 # Fields that are by default equal to others.
 _FOLLOWS = {"kv_heads": "heads", "encoder_depth": "depth", "encoder_heads": "heads", "encoder_mlp": "mlp"}
 
