@@ -11,6 +11,7 @@ from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
 from txjax.train.bucket.client import check_url
+from txjax.train.run.changed_files import name_changed_files
 from txjax.train.run.profile import Steps
 from txjax.tree import check_fields, read_json
 
@@ -57,9 +58,7 @@ def dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         points = points_of(flags.config, overrides, flags.point)
         experiments = {flags.workdir / point.name: point.experiment for point in points}
     else:
-        study = flags.point or flags.trial
-        chosen = part_of_study(flags, overrides) if study else config.load(flags.config, overrides)
-        experiments = {flags.workdir: chosen}
+        experiments = {flags.workdir: load_experiment(flags, overrides)}
     for workdir, experiment in experiments.items():
         if flags.dry_run == "fields":
             check_fields(experiment)
@@ -85,15 +84,22 @@ def train_points(flags: argparse.Namespace, overrides: list[str]) -> int:
     return ended.code
 
 
-def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment:
-    """The experiment of the sweep point or search trial that the flags name."""
-    if flags.point:
-        from txjax.sweep.resolve import points_of
+def load_experiment(flags: argparse.Namespace, overrides: list[str]) -> Experiment:
+    """The experiment of the config, the sweep point or the search trial that the flags name.
 
-        return points_of(flags.config, overrides, flags.point)[0].experiment
-    from txjax.sweep.search import of_params
+    Raises:
+      UserError: see `config.load`, or files of the run's data have changed since it began.
+    """
+    with name_changed_files(Path(flags.workdir)):
+        if flags.point:
+            from txjax.sweep.resolve import points_of
 
-    return of_params(flags.config, overrides, flags.trial)
+            return points_of(flags.config, overrides, flags.point)[0].experiment
+        if flags.trial:
+            from txjax.sweep.search import of_params
+
+            return of_params(flags.config, overrides, flags.trial)
+        return config.load(flags.config, overrides)
 
 
 def end_of(workdir: Path, until: int | None) -> str:

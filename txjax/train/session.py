@@ -8,6 +8,7 @@ from pathlib import Path
 from txjax import distributed
 from txjax.distributed import on_primary
 from txjax.train.prepared_run import Run
+from txjax.train.run.changed_files import name_changed_files
 from txjax.train.run.earlier_run import keep_earlier_run
 from txjax.train.run.workdir import check_resume, lock_workdir
 
@@ -49,4 +50,5 @@ def compare_workdir(run: Run) -> None:
     """`check_resume` for a run, and for the one that it is a branch of."""
     if run.branch is not None:
         run.branch.compare_data(run.fingerprints)
-    check_resume(run.workdir, run.experiment, run.layout.abstract, run.fingerprints, run.allow_config_change)
+    with name_changed_files(run.workdir):
+        check_resume(run.workdir, run.experiment, run.layout.abstract, run.fingerprints, run.allow_config_change)
