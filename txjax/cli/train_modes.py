@@ -11,7 +11,7 @@ from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
 from txjax.train.bucket.client import check_url
-from txjax.train.run.changed_files import name_changed_files
+from txjax.train.run.changed_files import name_changed_files as name_changed_files
 from txjax.train.run.profile import Steps
 from txjax.tree import check_fields, read_json
 
@@ -58,7 +58,10 @@ def dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         points = points_of(flags.config, overrides, flags.point)
         experiments = {flags.workdir / point.name: point.experiment for point in points}
     else:
-        experiments = {flags.workdir: load_experiment(flags, overrides)}
+        study = flags.point or flags.trial
+        with name_changed_files(flags.workdir):
+            chosen = part_of_study(flags, overrides) if study else config.load(flags.config, overrides)
+        experiments = {flags.workdir: chosen}
     for workdir, experiment in experiments.items():
         if flags.dry_run == "fields":
             check_fields(experiment)
@@ -84,22 +87,15 @@ def train_points(flags: argparse.Namespace, overrides: list[str]) -> int:
     return ended.code
 
 
-def load_experiment(flags: argparse.Namespace, overrides: list[str]) -> Experiment:
-    """The experiment of the config, the sweep point or the search trial that the flags name.
+def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment:
+    """The experiment of the sweep point or search trial that the flags name."""
+    if flags.point:
+        from txjax.sweep.resolve import points_of
 
-    Raises:
-      UserError: see `config.load`, or files of the run's data have changed since it began.
-    """
-    with name_changed_files(Path(flags.workdir)):
-        if flags.point:
-            from txjax.sweep.resolve import points_of
+        return points_of(flags.config, overrides, flags.point)[0].experiment
+    from txjax.sweep.search import of_params
 
-            return points_of(flags.config, overrides, flags.point)[0].experiment
-        if flags.trial:
-            from txjax.sweep.search import of_params
-
-            return of_params(flags.config, overrides, flags.trial)
-        return config.load(flags.config, overrides)
+    return of_params(flags.config, overrides, flags.trial)
 
 
 def end_of(workdir: Path, until: int | None) -> str:

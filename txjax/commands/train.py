@@ -14,7 +14,7 @@ def run(argv: list[str]) -> int:
         from txjax.sweep.child import follow
 
         follow()
-        from txjax import distributed
+        from txjax import config, distributed
         from txjax.cli import train_modes
 
         train_modes.check_until(flags.until)
@@ -24,7 +24,11 @@ def run(argv: list[str]) -> int:
             return train_modes.dry_run(flags, overrides)
         if flags.point and len(flags.point) > 1:
             return train_modes.train_points(flags, overrides)
-        experiment = train_modes.load_experiment(flags, overrides)
+        with train_modes.name_changed_files(flags.workdir):
+            if flags.point or flags.trial:
+                experiment = train_modes.part_of_study(flags, overrides)
+            else:
+                experiment = config.load(flags.config, overrides)
         train_modes.apply_flags(flags, experiment, profiled)
         from txjax.train.bucket import open_workdir  # after the config, whose errors need none of this
         from txjax.train.trainer import train

@@ -14,7 +14,6 @@ from txjax.train.branch import find_branch
 from txjax.train.check import check_run, collect_errors
 from txjax.train.open_data import open_all
 from txjax.train.prepared_run import Run, RunPhase
-from txjax.train.run.changed_files import name_changed_files
 from txjax.train.run.workdir import CHANGED
 from txjax.train.state.init_from import find_init_source
 from txjax.train.state.state import Layout
@@ -30,15 +29,9 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
 
     Raises:
       UserError: for all mistakes that don't follow from others: those of the config (`check_run`, the code of the step,
-        `init_from`), or, if there are none, those that show where its data are opened (`open_all`); or, in the place of
-        the data's, files that changed since the run began.
+        `init_from`), or, if there are none, those that show where its data are opened (`open_all`).
       RunError: this process has other data than process 0.
     """
-    with name_changed_files(workdir):
-        return _prepare(experiment, workdir, allow_config_change)
-
-
-def _prepare(experiment: Experiment, workdir: Path, allow_config_change: bool) -> Run:
     begun = time.monotonic()
     notes = backend.prepare()
     stated = in_steps(experiment)

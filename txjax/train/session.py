@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txjax import distributed
-from txjax.distributed import on_primary
 from txjax.train.prepared_run import Run
-from txjax.train.run.changed_files import name_changed_files
 from txjax.train.run.earlier_run import keep_earlier_run
 from txjax.train.run.workdir import check_resume, lock_workdir
 
@@ -32,9 +30,9 @@ def session(run: Run) -> Iterator[None]:
       UserError: another run is in it, or `check_resume` finds that it is another run's.
     """
     with contextlib.nullcontext() if distributed.is_multiprocess() else lock_workdir(run.workdir):
-        on_primary("the start", functools.partial(compare_workdir, run))
+        distributed.on_primary("the start", functools.partial(compare_workdir, run))
         if run.branch is not None:
-            on_primary("the branch", functools.partial(run.branch.copy, run.workdir))
+            distributed.on_primary("the branch", functools.partial(run.branch.copy, run.workdir))
         yield
 
 
@@ -50,5 +48,4 @@ def compare_workdir(run: Run) -> None:
     """`check_resume` for a run, and for the one that it is a branch of."""
     if run.branch is not None:
         run.branch.compare_data(run.fingerprints)
-    with name_changed_files(run.workdir):
-        check_resume(run.workdir, run.experiment, run.layout.abstract, run.fingerprints, run.allow_config_change)
+    check_resume(run.workdir, run.experiment, run.layout.abstract, run.fingerprints, run.allow_config_change)

@@ -13,7 +13,7 @@ from txjax.types import UserError
 
 
 @contextlib.contextmanager
-def name_changed_files(workdir: Path) -> Iterator[None]:
+def name_changed_files(workdir: Path | str) -> Iterator[None]:
     """Errors inside that are of the data say which files have changed since the run of the workdir began.
 
     A row that can't be used any more is no broken row then, which the data could leave out.
@@ -26,7 +26,7 @@ def name_changed_files(workdir: Path) -> Iterator[None]:
     except (UserError, CorruptData) as error:
         errors = list(getattr(error, "errors", (error,)))
         consequences = [part for part in errors if _may_follow(part)]
-        if isinstance(error, ChangedData) or not consequences or not (changes := _describe_changes(workdir)):
+        if isinstance(error, ChangedData) or not consequences or not (changes := _describe_changes(Path(workdir))):
             raise
         first = consequences[0]
         reason = UserError(first.field, first.expected, first.got) if isinstance(first, UserError) else first
