@@ -16,6 +16,7 @@ from txjax.data.sources.file_states import FileState
 BLOCK = 1 << 16  # bytes of the file that have one checksum
 CHUNK = 16 * BLOCK  # bytes that are read at a time
 AHEAD = 3  # chunks in memory, besides the one that is read
+S = TypeVar("S")
 T = TypeVar("T")
 Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
 
@@ -44,7 +45,7 @@ class FileChunks:
         """The place of each chunk in the file, and what a function of its content returns; in the file's order."""
         work = lambda chunk: (len(chunk), block_checksums(chunk), function(chunk))  # noqa: E731
         chunks = iter(lambda: self._file.read(CHUNK), b"")
-        for size, checksums, result in _map_ahead(self._pool, work, chunks):
+        for size, checksums, result in map_ahead(self._pool, work, chunks, AHEAD):
             self._checksums += checksums
             self.size += size
             yield self.size - size, result
@@ -54,12 +55,12 @@ class FileChunks:
         return np.array(self._checksums, np.uint32)
 
 
-def _map_ahead(pool: Executor, function: Callable[[bytes], T], chunks: Iterable[bytes]) -> Iterator[T]:
-    """The results of a function in the order of the chunks, of which a few are in memory at a time."""
+def map_ahead(pool: Executor, function: Callable[[S], T], items: Iterable[S], ahead: int) -> Iterator[T]:
+    """The results of a function in the order of the items, of which so many are in memory besides the next one."""
     futures: collections.deque[Future[T]] = collections.deque()
-    for chunk in chunks:
-        futures.append(pool.submit(function, chunk))
-        if len(futures) > AHEAD:
+    for item in items:
+        futures.append(pool.submit(function, item))
+        if len(futures) > ahead:
             yield futures.popleft().result()
     for future in futures:
         yield future.result()
