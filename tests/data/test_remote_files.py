@@ -34,7 +34,6 @@ from txjax.io.block_cache import BlockCache
 from txjax.types import RunError, UserError
 
 from helpers import gcs_server, object_stores, runs
-from helpers.faulty_proxy import faulty_proxy
 from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of, write_image
 from helpers.range_server import range_server
 
@@ -254,15 +253,16 @@ def test_a_folder_is_listed_at_once_and_each_file_fetched_whole_in_one_request(k
     source_of(kind, folder, rows(40))
     files = [path for path in folder.rglob("*") if path.is_file()]
     url = bucket(folder, f"once/{kind.__name__}")
-    with faulty_proxy(os.environ["AWS_ENDPOINT_URL"], 0.0) as (address, counts):
-        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e9)
-        remote_files.open_store.cache_clear()
-        fetched = count_bytes(monkeypatch)
-        assert epoch(data_of(in_bucket(kind, url))).most_common(1)[0][1] == 1
-        assert len(fetched) == len(files) and counts[""] == len(files) + 1 + (kind is ConversationFiles)
-        assert sum(fetched) <= 1.2 * sum(path.stat().st_size for path in files)
-        assert epoch(data_of(in_bucket(kind, url, corrupt="skip"))) and len(fetched) == len(files)
+    monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e9)
+    fetched = count_bytes(monkeypatch)
+    requests = []
+    repeat = remote_files.RemoteStore.repeat
+    count = lambda store, key, *words, **more: (requests.append(key), repeat(store, key, *words, **more))[1]  # noqa: E731
+    monkeypatch.setattr(remote_files.RemoteStore, "repeat", count)
+    assert epoch(data_of(in_bucket(kind, url))).most_common(1)[0][1] == 1
+    assert len(fetched) == len(files) and len(requests) == len(files) + 1 + (kind is ConversationFiles)
+    assert sum(fetched) <= 1.2 * sum(path.stat().st_size for path in files)
+    assert epoch(data_of(in_bucket(kind, url, corrupt="skip"))) and len(fetched) == len(files)
 
 
 def test_a_full_cache_fetches_no_more_than_what_is_read(folder, web, monkeypatch, caplog):

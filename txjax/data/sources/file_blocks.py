@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -11,7 +10,7 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from jaxtyping import UInt32
 
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import FileState, status_time
 
 BLOCK = 1 << 16  # bytes of the file that have one checksum
 CHUNK = 16 * BLOCK  # bytes that are read at a time
@@ -86,11 +85,11 @@ class CheckedFile:
         self._checksums = checksums
         self._read = file.read
         self._describe = describe
-        self._compared = _status_time(self.path), bytearray(len(checksums))  # 1: compared since then
+        self._compared = status_time(self.path), bytearray(len(checksums))  # 1: compared since then
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes `start` to `end` - 1. Raises the error that describes the first block of them that has changed."""
-        time = _status_time(self.path)
+        time = status_time(self.path)
         if time != self._compared[0]:
             self._compared = time, bytearray(len(self._checksums))
         compared = self._compared[1]
@@ -111,11 +110,3 @@ def block_checksums(content: bytes) -> list[int]:
     """CRC-32 of each block of some content."""
     view = memoryview(content)
     return [zlib.crc32(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK)]
-
-
-def _status_time(path: str) -> int:
-    """The time of the last change of a file's content, name or owner in nanoseconds, or 0 if it is on no disk."""
-    try:
-        return os.stat(path).st_ctime_ns
-    except OSError:
-        return 0

@@ -93,6 +93,14 @@ class LocalFile(FileState):
         return self
 
 
+def status_time(path: str) -> int:
+    """The time of the last change of a file's content, name or owner in nanoseconds, or 0 if it is on no disk."""
+    try:
+        return os.stat(path).st_ctime_ns
+    except OSError:
+        return 0
+
+
 class _Descriptor:
     """An open file, closed with its last user."""
 
