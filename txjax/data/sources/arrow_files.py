@@ -99,6 +99,7 @@ class ArrowRows(Rows):
         self._states = tuple(files)
         self._batches = [ValidBatches(file) for file in arrow]
         self.schema = self._batches[0].schema
+        self._names = self.schema.names
         for path, batches in zip(self.files, self._batches, strict=True):
             if batches.schema.names != self.schema.names:
                 expected = f"the columns of {self.files[0]} ({', '.join(self.schema.names)}) in all files"
@@ -126,8 +127,8 @@ class ArrowRows(Rows):
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
 
     def _row(self, file: int, number: int) -> Row:
-        batch, index = self._batches[file].find(number - int(self.firsts[file]))
-        return {name: _value(column[index]) for name, column in zip(self.schema.names, batch.columns, strict=True)}
+        values = self._batches[file].row(number - int(self.firsts[file]))
+        return {name: _value(value) for name, value in zip(self._names, values, strict=True)}
 
     def _digests(self) -> np.ndarray:
         """The checksums of all rows, from the cache."""

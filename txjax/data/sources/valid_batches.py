@@ -1,9 +1,10 @@
 """The record batches of an Arrow file: offsets that lead out of their buffers are found before a value is read."""
 
+import bisect
 import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from txjax.data.sources.file_states import LocalFile, status_time
 from txjax.types import UserError
@@ -21,26 +22,27 @@ class ValidBatches:
 
     def __init__(self, file: LocalFile):
         self._path = file.path
-        self.schema, self._batches = _open(file)
-        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
-        self._validated = status_time(file.path), bytearray(len(self._batches))  # 1: validated since then
+        self.schema, batches = _open(file)
+        self._columns = [batch.columns for batch in batches]
+        self._firsts = [0, *itertools.accumulate(batch.num_rows for batch in batches)]
+        self._validated = status_time(file.path), bytearray(len(batches))  # 1: validated since then
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return self._firsts[-1]
 
-    def find(self, number: int) -> tuple[Any, int]:
-        """The batch of a row, and the row's number in it. Raises ValueError if the batch is damaged."""
-        place = int(np.searchsorted(self._ends, number, side="right"))
-        batch = self._batches[place]
+    def row(self, number: int) -> Iterator[Any]:
+        """The values of a row, as Arrow's. Raises ValueError if its batch is damaged."""
+        place = bisect.bisect_right(self._firsts, number) - 1
         time = status_time(self._path)
         if time != self._validated[0]:
-            self._validated = time, bytearray(len(self._batches))
+            self._validated = time, bytearray(len(self._columns))
         validated = self._validated[1]
         if not validated[place]:
-            for column in batch.columns:
+            for column in self._columns[place]:
                 _validate(column)
             validated[place] = 1
-        return batch, number - int(self._ends[place]) + batch.num_rows
+        index = number - self._firsts[place]
+        return (column[index] for column in self._columns[place])
 
 
 def _validate(column: Any) -> None:
