@@ -14,7 +14,9 @@ from txjax.__main__ import main
 from txjax.data import (
     ArrowFiles,
     ConversationFiles,
+    Conversations,
     ImageFolder,
+    Images,
     JSONArrays,
     JSONLines,
     NextTokenWindows,
@@ -22,15 +24,17 @@ from txjax.data import (
     WebDataset,
     train_batches,
 )
-from txjax.data.sources import remote_files
+from txjax.data.file_changes import describe_changes_since, file_digests
+from txjax.data.sources import file_source, remote_files
 from txjax.data.sources.media_folders import MediaFolder
+from txjax.data.sources.source_of import source_at
 from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.io import block_cache, store_client
 from txjax.io.block_cache import BlockCache
 from txjax.types import RunError, UserError
 
 from helpers import gcs_server, object_stores, runs
-from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of
+from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of, write_image
 from helpers.range_server import range_server
 
 pytestmark = pytest.mark.claim(
@@ -39,9 +43,10 @@ pytestmark = pytest.mark.claim(
 pytest.importorskip("obstore", reason="it needs the extra stores")
 
 SPLITS = ("train", "validation", "test")
-LOCAL = (ConversationFiles, *MediaFolder.__subclasses__())
-REMOTE = [kind for kind in kinds() if kind not in LOCAL]
-every_kind = pytest.mark.parametrize("kind", REMOTE, ids=lambda kind: kind.__name__)
+FOLDERS = (*MediaFolder.__subclasses__(), ConversationFiles)  # whose files are many
+SINGLE = [kind for kind in kinds() if kind not in FOLDERS]
+every_kind = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+every_folder = pytest.mark.parametrize("kind", FOLDERS, ids=lambda kind: kind.__name__)
 
 
 @pytest.fixture(autouse=True)
@@ -90,13 +95,29 @@ def bucket(store_server, monkeypatch):
     return copy
 
 
+def delete(url: str, key: str) -> None:
+    from obstore.store import from_url
+
+    from_url(url, client_options={"allow_http": True}).delete(key)
+
+
 def remote(kind, url, **fields):
     return kind(url, **WRITERS[kind][2], **fields)
 
 
-def read(source):
-    records = [source.open(split, ["text"]) for split in SPLITS]
+def in_bucket(kind, url, **fields):
+    """The source of what `source_of` wrote into a folder that was copied there."""
+    return remote(kind, f"{url}/{'rows' if issubclass(kind, MediaFolder) else '*' + WRITERS[kind][1]}", **fields)
+
+
+def read(source, names=("text",)):
+    records = [source.open(split, names) for split in source.table().splits]
     return [part.read(0, len(part)) for part in records], [part.fingerprint for part in records]
+
+
+def all_columns(source):
+    """All rows, by the columns that they have."""
+    return read(source, tuple(source.features()))
 
 
 # The same rows
@@ -104,16 +125,18 @@ def read(source):
 
 @every_kind
 def test_files_of_a_bucket_have_the_rows_splits_and_fingerprints_of_files_on_a_disk(kind, folder, bucket):
-    source_of(kind, folder, rows(40), name="a")
-    local = source_of(kind, folder, rows(20, 40), name="b c")
-    source = remote(kind, f"{bucket(folder, kind.__name__)}/*{WRITERS[kind][1]}")
-    assert read(source) == read(local)
-    assert (
-        source.open("train", ["text"]).place(0).startswith(f"{source.paths.rpartition('/')[0]}/a{WRITERS[kind][1]}: ")
-    )
+    if not issubclass(kind, MediaFolder):
+        source_of(kind, folder, rows(20, 40), name="b c")
+    local = source_of(kind, folder, rows(40))
+    url = bucket(folder, kind.__name__)
+    source = in_bucket(kind, url)
+    assert all_columns(source)[1] == all_columns(local)[1]
+    assert repr(all_columns(source)) == repr(all_columns(local))  # of arrays, too
+    place = source.open("train", ["text"]).place(0)
+    assert place.startswith(f"{url}/") and Path(place.replace(url, str(folder)).split(": ")[0]).is_file()
 
 
-@every_kind
+@pytest.mark.parametrize("kind", SINGLE, ids=lambda kind: kind.__name__)
 def test_a_file_of_a_web_server_too(kind, folder, web):
     local = source_of(kind, folder, rows(), name="b c")
     web.etags = kind is JSONLines
@@ -125,6 +148,51 @@ def test_compressed_files_are_unpacked_once(folder, web):
     wanted = read(local)
     packed = compress(folder / "rows.tar")
     assert read(WebDataset(f"{web.url}/{packed.name}")) == wanted
+
+
+LISTED = "file_name,text\na/1.png,one\na/2.png,two\nb/3.png,three\n"
+COCO = {
+    "images": [{"id": n, "file_name": f"{n}.png", "width": 4, "height": 4} for n in (1, 2)],
+    "annotations": [{"image_id": 1, "category_id": 1, "bbox": [0, 1, 2, 3]}],
+    "categories": [{"id": 1, "name": "dog"}],
+}
+LAYOUTS = {
+    "classes": {},
+    "a table": {"metadata.csv": LISTED},
+    "a list of a split": {"train.csv": LISTED.replace("file_name", "path").replace("b/3.png,three\n", "")},
+    "COCO's": {"instances_train.json": json.dumps(COCO)},
+    "whole paths": {
+        "train_manifest.json": "".join(f'{{"image": "FOLDER/a/{n}.png", "said": "{n}"}}\n' for n in (1, 2))
+    },
+}
+
+
+@pytest.mark.parametrize("lists", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_folder_in_a_bucket_is_laid_out_as_on_a_disk(lists, folder, bucket):
+    for name in ("a/1.png", "a/2.png", "b/3.png", ".c/4.png"):
+        write_image(folder / name, {"text": f"film {name[-5]}"})
+    for name, content in lists.items():
+        (folder / name).write_text(content.replace("FOLDER", str(folder)))
+    local = all_columns(source_at(str(folder)))
+    url = bucket(folder, folder.parent.name)
+    for name, content in lists.items():
+        (folder / name).write_text(content.replace("FOLDER", url))
+    bucket(folder, folder.parent.name)
+    source = source_at(f"{url}/")
+    assert isinstance(source, ImageFolder) and repr(all_columns(source)) == repr(local)
+
+
+def test_conversations_and_their_images_in_another_folder(folder, bucket):
+    source_of(ConversationFiles, folder, rows(9), held_out=0.0)
+    (folder / "lists").mkdir()
+    (folder / "rows.json").rename(folder / "lists/rows.json")
+    fields = dict(length=256, image_tokens=1, shape=(4, 4, 3))
+    local = Conversations(source=ConversationFiles(f"{folder}/lists/*.json", images=str(folder)), **fields)
+    url = bucket(folder, "talks")
+    opened = Conversations(source=ConversationFiles(f"{url}/lists/*.json", images=url), **fields).open()
+    assert opened.fingerprint == local.open().fingerprint
+    with pytest.raises(UserError, match="lists/rows.json: entry 1: photos/0.png: the file is missing or empty"):
+        Conversations(source=f"{url}/lists", **fields).open()
 
 
 def test_patterns_match_paths_in_a_bucket_as_on_a_disk(folder, bucket):
@@ -152,6 +220,20 @@ def epoch(data) -> Counter:
     return Counter(int(id) for _ in range(steps) for id in np.asarray(next(batches)["id"]))
 
 
+def count_bytes(monkeypatch) -> list[int]:
+    """The bytes of each answer that has some."""
+    sizes = []
+    get = remote_files.RemoteStore.get
+
+    def counted(store, key, start, end):
+        answer = get(store, key, start, end)
+        sizes.append(len(answer[1]))
+        return answer
+
+    monkeypatch.setattr(remote_files.RemoteStore, "get", counted)
+    return sizes
+
+
 @pytest.mark.parametrize("kind", [JSONLines, WebDataset], ids=lambda kind: kind.__name__)
 def test_an_epoch_in_random_order_fetches_each_byte_once(kind, folder, web, monkeypatch):
     """Bytes that the index needs included; the next run fetches none."""
@@ -164,6 +246,23 @@ def test_an_epoch_in_random_order_fetches_each_byte_once(kind, folder, web, monk
     before = web.counts["bytes"]
     assert epoch(data_of(remote(kind, f"{web.url}/{name}", corrupt="skip")))
     assert web.counts["bytes"] == before
+
+
+@every_folder
+def test_a_folder_is_listed_at_once_and_each_file_fetched_whole_in_one_request(kind, folder, bucket, monkeypatch):
+    source_of(kind, folder, rows(40))
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    url = bucket(folder, f"once/{kind.__name__}")
+    monkeypatch.setattr(remote_files, "LIST_SECONDS", 1e9)
+    fetched = count_bytes(monkeypatch)
+    requests = []
+    repeat = remote_files.RemoteStore.repeat
+    count = lambda store, key, *words, **more: (requests.append(key), repeat(store, key, *words, **more))[1]  # noqa: E731
+    monkeypatch.setattr(remote_files.RemoteStore, "repeat", count)
+    assert epoch(data_of(in_bucket(kind, url))).most_common(1)[0][1] == 1
+    assert len(fetched) == len(files) and len(requests) == len(files) + 1 + (kind is ConversationFiles)
+    assert sum(fetched) <= 1.2 * sum(path.stat().st_size for path in files)
+    assert epoch(data_of(in_bucket(kind, url, corrupt="skip"))) and len(fetched) == len(files)
 
 
 def test_a_full_cache_fetches_no_more_than_what_is_read(folder, web, monkeypatch, caplog):
@@ -260,6 +359,36 @@ def test_a_file_that_is_removed_and_one_that_comes_again(folder, web):
     assert records[0]["text"]
 
 
+@every_folder
+def test_an_object_of_a_folder_that_changes_comes_or_goes(kind, folder, bucket, tmp_path):
+    """In a run at the next request for it; before a resume, by its name."""
+    source_of(kind, folder, rows(40), held_out=0.0)
+    (image,) = [path for path in folder.rglob("1.*")]
+    url = bucket(folder, f"changes/{kind.__name__}")
+    name = f"{url}/{image.relative_to(folder)}"
+    records = in_bucket(kind, url, held_out=0.0).open("train", ["text"])
+    before = file_digests(data_of(in_bucket(kind, url, held_out=0.0)))
+    image.write_bytes(image.read_bytes() + b"more")
+    bucket(folder, f"changes/{kind.__name__}")
+    shutil.rmtree(tmp_path / "cache/blocks")
+    with pytest.raises(ChangedData, match=rf"^{name} has changed since the run began \(\d+ bytes, now \d+\); start"):
+        records.read(0, len(records))
+    file_source._opened.clear()
+    changed = f"{url}/rows.json" if kind is ConversationFiles else name
+    assert describe_changes_since(before, data_of(in_bucket(kind, url, held_out=0.0))) == f"{changed} has other rows"
+    if kind is not ConversationFiles:
+        shutil.copy(image, image.with_stem("new"))
+        bucket(folder, f"changes/{kind.__name__}")
+        with pytest.raises(UserError, match="expected a line of metadata.jsonl for each file, got 'none for new"):
+            in_bucket(kind, url).features()
+    delete(url, image.relative_to(folder).as_posix())
+    if kind is not ConversationFiles:
+        with pytest.raises(UserError, match=f"expected a file that is in {url}/rows, got '.*line 2: {image.name}"):
+            in_bucket(kind, url).features()
+    with pytest.raises(ChangedData, match=f"^{name} was there when the run began: No such file"):
+        records.read(0, len(records))
+
+
 @pytest.mark.parametrize("fault", ["500", "429", "cut"])
 def test_a_fault_is_repeated(fault, folder, web):
     local = source_of(JSONLines, folder, rows())
@@ -311,14 +440,32 @@ def test_mistakes_are_one_line(folder, web, bucket):
         f"{web.url}/*.jsonl": "without .*, got '.*'; a web server has no lists of its files",
         f"{web.url}/rows.jsonl": "that can be read, got '.*rows.jsonl'; Operation not supported: Range request",
         f"{url}//rows.jsonl": "that can be read, got '.*'; Could not parse path",
-        url: "a source such as .*, got '.*'; a folder needs a pattern, such as FOLDER/",
+        f"{url}/": "a source such as .*, got '.*'; a folder needs a pattern, such as FOLDER/",
     }.items():
         with pytest.raises(UserError, match=rf"^data\.source: expected .*{message}") as error:
             NextTokenWindows(source=path, length=8).check()
         assert "\n" not in str(error.value)
-    for source in (ImageFolder(url), ConversationFiles(f"{url}/*.json"), ConversationFiles("a/*.json", images=url)):
-        with pytest.raises(UserError, match="on a local disk, got '.*'; copy them, or pack them into tar files"):
-            source.features()
+    for source, message in (
+        (f"{url}/none", missing),
+        (f"{nowhere}/photos", "that can be read, got '.*nowhere/photos'; its answer is 404"),
+        (f"{web.url}/photos", "expected a folder on a disk or in a bucket, got '.*'; a web server has no lists of its"),
+        (ImageFolder(f"{web.url}/photos"), "expected a folder on a disk or in a bucket, got '.*'; a web server has no"),
+        (ImageFolder(url), r"expected a folder with files of .png, .*, got '.*'"),
+    ):
+        with pytest.raises(UserError, match=rf"^data\.source: .*{message}") as error:
+            Images(source=source, shape=(4, 4, 3)).check()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("faults", "reason"), [(["403"], "its answer is 403"), (["404"], "its answer is 404")])
+def test_a_list_that_is_refused_is_one_line_at_once(faults, reason, folder, web, monkeypatch):
+    for name, value in (object_stores.KEYS | {"AWS_ENDPOINT_URL": web.url}).items():
+        monkeypatch.setenv(name, value)
+    web.faults = faults * 2
+    message = rf"^data\.source: expected a file, .* that can be read, got 's3://runs/photos'; {reason}$"
+    with pytest.raises(UserError, match=message):
+        ImageFolder("s3://runs/photos").features()
+    assert len(web.faults) == 1
 
 
 def test_a_limit_that_is_no_number_is_one_line(folder, web, monkeypatch):
@@ -330,7 +477,9 @@ def test_a_limit_that_is_no_number_is_one_line(folder, web, monkeypatch):
 
 # Runs
 
-CLASSIFIER = Path(__file__).parents[2] / "configs" / "text" / "classifier.py"
+CONFIGS = Path(__file__).parents[2] / "configs"
+CLASSIFIER = CONFIGS / "text" / "classifier.py"
+VIT = CONFIGS / "vision" / "vit_digits.py"
 SIZES = ("--config.model.width=8", "--config.model.depth=1", "--config.model.heads=1", "--config.batch_size=4")
 
 
@@ -347,6 +496,20 @@ def test_a_run_that_is_killed_resumes_exactly(folder, web, monkeypatch, capsys):
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert result["exact"] and len(result["interruptions"]) == 2
     assert web.counts["requests"] > 3 * 8 * 4
+
+
+@pytest.mark.slow
+def test_a_run_on_images_of_a_bucket_is_killed_and_resumes_exactly(folder, bucket, monkeypatch, capsys):
+    """While each image is fetched when it is read."""
+    monkeypatch.setenv(remote_files.LIMIT_VARIABLE, "0")
+    source_of(ImageFolder, folder, rows(60))
+    url = bucket(folder, "images")
+    flags = [f"--config={VIT}", f"--config.data.source={url}/rows", *SIZES[:2], "--config.batch_size=4"]
+    flags += ["--config.data.shape=(4, 4, 3)", "--config.data.classes=3"]
+    flags += ["--config.optimizer.schedule.warmup_steps=0", "--config.num_steps=8", "--kills=2", "--steps=8"]
+    assert main(["chaos", *flags, f"--workdir={folder.parent}/trial", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert result["exact"] and len(result["interruptions"]) == 2
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """Every source gives the same global batches to any number of processes, and after a resume by fewer."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
 from txjax.cli.resume_trial import equal_arrays
-from txjax.data import TFDS, JSONLines, train_batches
+from txjax.data import TFDS, JSONLines, Mixture, Portion, portioned_batches, train_batches
 from txjax.data.sources import file_source
 from txjax.data.sources.record_source import RecordSource
 
@@ -15,10 +16,12 @@ from helpers.data_sets import write_records
 from helpers.file_kinds import CLASSES, Films, data_of, kinds, rows, source_of
 
 pytestmark = pytest.mark.claim(
-    "Data", "every source: the same global batches for 1, 2 and 4 processes, and when fewer resume"
+    "Data",
+    "every source: the same global batches for 1, 2 and 4 processes, when fewer resume, and around a change of them",
 )
 
 SIZE = 8  # rows of a global batch
+LENGTHS = ("length", "samples")  # fields of data sets
 STEPS = 8  # more than an epoch has
 
 
@@ -66,6 +69,37 @@ def test_any_number_of_processes_and_a_resume_by_fewer(kind, tmp_path, monkeypat
         assert_equal(global_batches(source, monkeypatch, processes, 0, STEPS), whole)
     resumed = [(4, 0, 3), (2, 3, 3), (1, 6, 2)]  # processes, first step, steps
     assert_equal([batch for part in resumed for batch in global_batches(source, monkeypatch, *part)], whole)
+
+
+def lengthened(data):
+    """The same examples with twice the length; pictures stay as they are."""
+    return dataclasses.replace(data, **{name: 2 * getattr(data, name) for name in LENGTHS if hasattr(data, name)})
+
+
+@pytest.mark.parametrize("kind", [*kinds(), Films, TFDS], ids=lambda kind: kind.__name__)
+def test_weights_size_and_length_that_change_at_a_step_are_the_same_from_the_steps_around_it(kind, tmp_path):
+    """As a run has them that was killed before the change, at it, or after it."""
+    data = data_of(write_source(kind, tmp_path))
+    change = 3
+    sizes = (
+        (0, data, {"first": 3, "second": 1}, SIZE),
+        (change, lengthened(data), {"first": 1, "second": 3}, SIZE + 4),
+    )
+    portions = [
+        Portion(step, Mixture({"first": part, "second": part}, weights).open(), size)
+        for step, part, weights, size in sizes
+    ]
+
+    def read(start: int) -> list[dict]:
+        batches = portioned_batches(portions, seed=3, start_step=start)
+        part = list(itertools.islice(batches, STEPS - start))
+        batches.close()
+        return part
+
+    whole = read(0)
+    assert [len(batch["id"]) for batch in whole] == [SIZE] * change + [SIZE + 4] * (STEPS - change)
+    for start in (change - 1, change, change + 1):
+        assert_equal(read(start), whole[start:])
 
 
 @pytest.mark.slow

@@ -6,11 +6,14 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from txjax.data import (
     AudioFolder,
+    ConversationFiles,
     ImageFolder,
+    JSONArrays,
     JSONLines,
     ParquetFiles,
     Tables,
@@ -20,8 +23,13 @@ from txjax.data import (
     train_batches,
 )
 from txjax.data.file_changes import describe_changes, file_digests
+from txjax.data.sources import file_source
 from txjax.data.sources.media_folders import MediaFolder
 from txjax.data.tfds.records import CorruptData
+from txjax.io import digest
+from txjax.train.open_data import open_data
+from txjax.train.run.changed_files import name_changed_files
+from txjax.train.run.workdir import write_config, write_manifest
 from txjax.types import UserError
 
 from helpers import runs
@@ -31,6 +39,7 @@ pytestmark = pytest.mark.claim(
     "Data", "changed bytes, files that come, go, grow or are renamed: noticed in one line that names the file"
 )
 
+CLASSIFIER = Path(__file__).parents[2] / "configs" / "text" / "classifier.py"
 ENDINGS = {ImageFolder: ".png", AudioFolder: ".wav"}
 PACKED = [JSONLines, Tables, TextFiles, WebDataset]
 every_kind = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
@@ -66,6 +75,35 @@ def test_a_changed_byte_is_noticed_where_it_is(kind, tmp_path, monkeypatch):
     if not copies:
         os.utime(path, ns=(0, 0))  # a run that begins now has other data
         assert source.open("train", ["text"]).fingerprint != fingerprint
+
+
+@every_kind
+def test_any_flipped_bit_is_noticed_or_changes_no_row(kind, tmp_path, monkeypatch):
+    """Wherever it is, in lines, headers, offsets or padding; size and time of change stay as they are."""
+    monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
+    content = source_of(kind, tmp_path, rows(20)).table().rows
+    before = [repr(content.row(number)) for number in range(20)]
+    files = [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and "cache" not in path.parts]
+    if kind is ParquetFiles:
+        files = list((tmp_path / "cache" / "arrow").glob("*/rows.arrow"))
+    rng = np.random.default_rng(0)
+    noticed = 0
+    for path in rng.choice(files, 60).tolist():
+        stat = path.stat()
+        place, bit = int(rng.integers(stat.st_size)), int(rng.integers(8))
+        for _ in range(2):  # it is there, and as it was
+            with path.open("r+b") as file:
+                file.seek(place)
+                value = file.read(1)[0] ^ 1 << bit
+                file.seek(place)
+                file.write(bytes([value]))
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            try:
+                assert [repr(content.row(number)) for number in range(20)] == before
+            except CorruptData as error:
+                noticed += 1
+                assert "have changed since it was indexed" in str(error)
+    assert noticed <= 60 and (noticed or kind is WebDataset)  # most of a tar file of small members is padding
 
 
 @every_kind
@@ -204,6 +242,60 @@ def test_batches_of_texts_need_no_file_once_their_tokens_are_cached(tmp_path):
     grow(tmp_path / "rows.jsonl")
     for a, b in zip(itertools.islice(first, 8), itertools.islice(second, 8), strict=True):
         assert a["tokens"].tobytes() == b["tokens"].tobytes()
+
+
+BROKEN = {
+    ImageFolder: ("rows/7.png", lambda content: content[:-30]),
+    AudioFolder: ("rows/7.wav", lambda content: content[:-30]),
+    ConversationFiles: ("photos/7.png", lambda content: content[:-30]),
+}
+
+
+@every_kind
+def test_a_row_that_is_broken_since_the_run_began_is_a_file_that_changed(kind, tmp_path, monkeypatch):
+    """Before a resume says that the row could be left out."""
+    data = data_of(source_of(kind, tmp_path, rows(12), held_out=0.0))
+    run = tmp_path / "run"
+    (run / "checkpoints" / "1").mkdir(parents=True)
+    write_config(run, data)
+    write_manifest(run, {}, {}, files=file_digests(data))
+    name, change = BROKEN.get(kind, (f"rows{WRITERS[kind][1]}", lambda content: content.replace(b" 7 w", b" \xff w")))
+    (tmp_path / name).write_bytes(change((tmp_path / name).read_bytes()))
+
+    def refusal() -> str:
+        monkeypatch.setattr(file_source, "_opened", {})  # as in another process
+        with pytest.raises((CorruptData, UserError)) as error, name_changed_files(run):
+            open_data("config.data", data)
+        assert "\n" not in str(error.value) and name in str(error.value)
+        return str(error.value)
+
+    assert "the files as when" not in refusal()  # a run without a step takes any data
+    digest.commit(run / "checkpoints" / "1")
+    message = refusal()
+    assert message.startswith(f"the data: expected the files as when {run} began, got ")
+    assert message.endswith("; take another --workdir") and '"skip"' not in message
+    if kind not in (JSONArrays, ParquetFiles):  # which can't be indexed any more
+        changed = "rows.json" if kind is ConversationFiles else name
+        assert f"'{tmp_path}/{changed} has other rows'" in message
+
+
+def test_a_resume_with_a_row_that_is_broken_or_has_another_class_is_refused_by_the_file(tmp_path):
+    flags = [f"--config.data.source={tmp_path}/rows.csv", "--config.data.text=text", "--config.data.label=label"]
+    flags += [f"--config.model.{name}=1" for name in ("width", "depth", "heads")] + ["--config.num_steps=4"]
+    flags += ["--config.optimizer.schedule.warmup_steps=0", "--config.batch_size=4"]
+    flags += ["--config.evals={}", "--config.checkpoint.best=None"]
+    source_of(Tables, tmp_path, rows())
+    code, _, err = runs.train_here(CLASSIFIER, tmp_path / "run", *flags, "--until=2")
+    assert code == 0, err
+    content = (tmp_path / "rows.csv").read_text()
+    for old, new, reason in (
+        (",good,0.25", ",good", "rows.csv: line 3: expected 3 values, as in the first row, got 2"),
+        (",good,0.25", ",best,0.25", "data.classes: 3 -> 4"),
+    ):
+        (tmp_path / "rows.csv").write_text(content.replace(old, new))
+        code, _, err = runs.train_here(CLASSIFIER, tmp_path / "run", *flags)
+        assert code == 2 and len(err.strip().splitlines()) == 1, err
+        assert f"got '{tmp_path}/rows.csv has other rows'; " in err and reason in err, err
 
 
 def test_a_resume_on_other_files_is_refused_by_name(tmp_path):

@@ -11,6 +11,7 @@ from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
 from txjax.train.bucket.client import check_url
+from txjax.train.run.changed_files import name_changed_files as name_changed_files
 from txjax.train.run.profile import Steps
 from txjax.tree import check_fields, read_json
 
@@ -58,7 +59,8 @@ def dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         experiments = {flags.workdir / point.name: point.experiment for point in points}
     else:
         study = flags.point or flags.trial
-        chosen = part_of_study(flags, overrides) if study else config.load(flags.config, overrides)
+        with name_changed_files(flags.workdir):
+            chosen = part_of_study(flags, overrides) if study else config.load(flags.config, overrides)
         experiments = {flags.workdir: chosen}
     for workdir, experiment in experiments.items():
         if flags.dry_run == "fields":

@@ -24,10 +24,11 @@ def run(argv: list[str]) -> int:
             return train_modes.dry_run(flags, overrides)
         if flags.point and len(flags.point) > 1:
             return train_modes.train_points(flags, overrides)
-        if flags.point or flags.trial:
-            experiment = train_modes.part_of_study(flags, overrides)
-        else:
-            experiment = config.load(flags.config, overrides)
+        with train_modes.name_changed_files(flags.workdir):
+            if flags.point or flags.trial:
+                experiment = train_modes.part_of_study(flags, overrides)
+            else:
+                experiment = config.load(flags.config, overrides)
         train_modes.apply_flags(flags, experiment, profiled)
         from txjax.train.bucket import open_workdir  # after the config, whose errors need none of this
         from txjax.train.trainer import train

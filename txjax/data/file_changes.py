@@ -1,7 +1,7 @@
 """The files that data sets read, with a hash of the rows of each, and what differs between two states of them."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,9 @@ import numpy as np
 from txjax import tree
 from txjax.data.dataset import RecordDataset
 from txjax.data.sources.file_source import FileSource
+from txjax.data.tfds.records import CorruptData
 from txjax.data.tokenizers.trained_tokenizers import Trained
-from txjax.types import join_names
+from txjax.types import UserError, join_names
 
 MOST_FILES = 1000  # of more files a hash of each folder is enough
 
@@ -21,12 +22,34 @@ def file_digests(node: Any) -> dict[str, str]:
     Of more than `MOST_FILES` files of a source, of each folder, by its path and a slash.
     """
     digests: dict[str, str] = {}
+    for source in _file_sources(node):
+        digests |= _source_digests(source)
+    return digests
+
+
+def describe_changes_since(before: Mapping[str, str], node: Any) -> str:
+    """What happened to the files that a tree reads since `file_digests` of it was `before`; empty if nothing did.
+
+    Raises:
+      UserError: there are no files of a source any more.
+    """
+    now: dict[str, str] = {}
+    for source in _file_sources(node):
+        source.find()
+        try:
+            now |= _source_digests(source)
+        except (UserError, CorruptData):
+            return f"{source.label} can't be indexed any more"
+    return describe_changes(before, now)
+
+
+def _file_sources(node: Any) -> Iterator[FileSource]:
+    """The sources of files of the data sets and tokenizers in a tree."""
     for _, data in tree.walk(node):
         if isinstance(data, RecordDataset | Trained) and data.source is not None:
             source = data.record_split.source
             if isinstance(source, FileSource):
-                digests |= _source_digests(source)
-    return digests
+                yield source
 
 
 def _source_digests(source: FileSource) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txjax import distributed
-from txjax.distributed import on_primary
 from txjax.train.prepared_run import Run
 from txjax.train.run.earlier_run import keep_earlier_run
 from txjax.train.run.workdir import check_resume, lock_workdir
@@ -31,9 +30,9 @@ def session(run: Run) -> Iterator[None]:
       UserError: another run is in it, or `check_resume` finds that it is another run's.
     """
     with contextlib.nullcontext() if distributed.is_multiprocess() else lock_workdir(run.workdir):
-        on_primary("the start", functools.partial(compare_workdir, run))
+        distributed.on_primary("the start", functools.partial(compare_workdir, run))
         if run.branch is not None:
-            on_primary("the branch", functools.partial(run.branch.copy, run.workdir))
+            distributed.on_primary("the branch", functools.partial(run.branch.copy, run.workdir))
         yield
 
 

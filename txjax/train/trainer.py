@@ -19,6 +19,7 @@ from txjax.train.prepare import prepare
 from txjax.train.prepared_run import Run
 from txjax.train.recorder import RunRecorder
 from txjax.train.row_reader import read_rows
+from txjax.train.run.changed_files import name_changed_files
 from txjax.train.run.goodput import Goodput
 from txjax.train.run.preemption import EXIT_CODE, Preemption
 from txjax.train.run.profile import Profile, Steps
@@ -56,7 +57,7 @@ def train(
       UserError: whatever can be known to be wrong before the first compile. NotFinite: see `Experiment.on_nonfinite`.
     """
     path = valid_path(workdir).resolve()
-    with joint_workdir(path):
+    with name_changed_files(path), joint_workdir(path):
         run = prepare(experiment, path, allow_config_change)
         with sharding.use_mesh(run.experiment.mesh), Trainer(run) as trainer:
             exit_code = trainer.train(until, profiled)
@@ -167,8 +168,7 @@ class Trainer:
     def create(self) -> None:
         """Creates the state of step 0: drawn from the seed, or with the parameters of another run."""
         origin = self.run.init_source
-        experiment = self.experiment
-        self.state = origin.begin(experiment, self.layout) if origin else self.layout.create(experiment.seed)
+        self.state = origin.begin(self.experiment, self.layout) if origin else self.layout.create(self.experiment.seed)
 
     def batches(self) -> Generator[HostBatch]:
         """Batches without end, from the next step on: the rows that this process holds."""

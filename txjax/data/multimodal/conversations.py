@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import os
 from pathlib import PurePath
 from typing import Any
 
@@ -23,6 +22,7 @@ from txjax.data.multimodal.conversation_tokens import StoredConversations, open_
 from txjax.data.multimodal.conversation_turns import StoredTurns, Turns
 from txjax.data.multimodal.record_images import ImageStack, RecordImages
 from txjax.data.sources.conversation_files import ConversationFiles
+from txjax.data.sources.folder_walks import folder_path, is_folder
 from txjax.data.sources.record_places import describe_place
 from txjax.data.sources.record_source import RecordSource
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
@@ -90,9 +90,10 @@ class Conversations(RecordDataset):
         return specs | {"image": spec(tuple(self.shape), "float32")}
 
     def source_at(self, path: str) -> RecordSource:
-        is_folder = os.path.isdir(os.path.expanduser(path))
-        if is_folder or {".json", ".jsonl"} & set(PurePath(path).suffixes):
-            return ConversationFiles(f"{path}/*.json" if is_folder else path)
+        if is_folder(path):
+            return ConversationFiles(f"{folder_path(path)}/*.json")
+        if {".json", ".jsonl"} & set(PurePath(path).suffixes):
+            return ConversationFiles(path)
         return super().source_at(path)
 
     def vocab(self) -> int | None:

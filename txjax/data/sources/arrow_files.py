@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import json
 import logging
@@ -18,6 +17,7 @@ from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState, LocalFile
+from txjax.data.sources.valid_batches import ValidBatches, first_line
 from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError
 
@@ -79,7 +79,7 @@ def rewrite(file: FileState) -> LocalFile:
                 for batch in parquet.iter_batches(batch_size=1024):
                     writer.write_batch(batch)
         except (pa.ArrowException, OSError) as error:
-            raise UserError("data.source", "a whole Parquet file", f"{file.path}: {_first_line(error)}") from error
+            raise UserError("data.source", "a whole Parquet file", f"{file.path}: {first_line(error)}") from error
         logger.warning("%s is written once into the cache as Arrow, %d bytes", file.path, target.stat().st_size)
 
     made_from = {"layout": LAYOUT, "file": dataclasses.astuple(file)}
@@ -97,21 +97,25 @@ class ArrowRows(Rows):
         """
         self.files = tuple(file.path for file in files)
         self._states = tuple(files)
-        self._tables = [_open(file) for file in arrow]
-        self.schema = self._tables[0].schema
-        for path, table in zip(self.files, self._tables, strict=True):
-            if table.schema.names != self.schema.names:
+        self._batches = [ValidBatches(file) for file in arrow]
+        self.schema = self._batches[0].schema
+        self._names = self.schema.names
+        for path, batches in zip(self.files, self._batches, strict=True):
+            if batches.schema.names != self.schema.names:
                 expected = f"the columns of {self.files[0]} ({', '.join(self.schema.names)}) in all files"
-                raise UserError("data.source", expected, f"{', '.join(table.schema.names)} in {path}")
-        self.firsts = np.cumsum([0, *(table.num_rows for table in self._tables)]).astype(np.int64)
+                raise UserError("data.source", expected, f"{', '.join(batches.schema.names)} in {path}")
+        self.firsts = np.cumsum([0, *(len(batches) for batches in self._batches)]).astype(np.int64)
         self.digests = self._digests()
         self.fingerprint = hashlib.blake2b(self.digests.tobytes(), digest_size=16).hexdigest()
 
     def row(self, number: int) -> Row:
         file = self._file(number)
         self._states[file].check()
-        row = self._row(file, number)
-        if zlib.crc32(repr(row).encode()) != self.digests[number]:
+        try:
+            row = self._row(file, number)
+        except ValueError:
+            row = None
+        if row is None or zlib.crc32(repr(row).encode()) != self.digests[number]:
             raise ChangedData(f"{self.place(number)}: its bytes have changed since it was indexed")
         return row
 
@@ -123,11 +127,8 @@ class ArrowRows(Rows):
         return int(np.searchsorted(self.firsts, number, side="right")) - 1
 
     def _row(self, file: int, number: int) -> Row:
-        index = number - int(self.firsts[file])
-        return {name: _value(column[index]) for name, column in self._columns(file).items()}
-
-    def _columns(self, file: int) -> dict[str, Any]:
-        return dict(zip(self.schema.names, self._tables[file].columns, strict=True))
+        values = self._batches[file].row(number - int(self.firsts[file]))
+        return {name: _value(value) for name, value in zip(self._names, values, strict=True)}
 
     def _digests(self) -> np.ndarray:
         """The checksums of all rows, from the cache."""
@@ -139,7 +140,12 @@ class ArrowRows(Rows):
             with disk_cache.progress(f"index of {self.files[0]}", total) as advance:
                 for file in range(len(self.files)):
                     for number in range(int(self.firsts[file]), int(self.firsts[file + 1])):
-                        digests[number] = zlib.crc32(repr(self._row(file, number)).encode())
+                        try:
+                            row = self._row(file, number)
+                        except ValueError as error:
+                            expected = "a whole Arrow file"
+                            raise UserError("data.source", expected, f"{self.place(number)}: {error}") from error
+                        digests[number] = zlib.crc32(repr(row).encode())
                         advance(1)
             np.save(folder / "digests.npy", digests)
 
@@ -153,22 +159,3 @@ def _value(scalar: Any) -> Any:
         return scalar.as_py()
     except UnicodeDecodeError as error:
         return error.object
-
-
-@functools.lru_cache(maxsize=64)
-def _open(file: LocalFile) -> Any:
-    """The table of an Arrow file, mapped into memory."""
-    import pyarrow as pa
-
-    try:
-        content = pa.memory_map(file.path)
-        try:
-            return pa.ipc.open_file(content).read_all()
-        except pa.ArrowInvalid:
-            return pa.ipc.open_stream(pa.memory_map(file.path)).read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise UserError("data.source", "an Arrow file", f"{file.path}: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

@@ -1,9 +1,10 @@
 """Conversations about images: JSON files of them, as LLaVA's data are, and the images that they name."""
 
+import collections
 import dataclasses
-import functools
 import hashlib
 import json
+import os
 import zlib
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -12,9 +13,10 @@ import numpy as np
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.columns import Column
-from txjax.data.sources.file_paths import check_local
+from txjax.data.sources.file_checksums import file_checksums
 from txjax.data.sources.file_rows import Row, Rows
-from txjax.data.sources.file_states import FileState, LocalFile, file_checksums
+from txjax.data.sources.file_states import FileState
+from txjax.data.sources.folder_walks import find_in_folder, folder_path
 from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.tfds.records import ChangedData, CorruptData
@@ -33,15 +35,10 @@ class ConversationFiles(JSONArrays):
     empty.
 
     Attributes:
-      images: the folder of the images. If empty, the one that a JSON file is in.
+      images: the folder of the images, on a disk or in a bucket. If empty, the one that a JSON file is in.
     """
 
     images: str = ""
-
-    def find(self) -> list[FileState]:
-        for paths in (self.paths, self.images):
-            check_local(paths, "conversations and their images")
-        return super().find()
 
     def read_files(self, files: list[FileState]) -> Rows:
         lines = {".jsonl" in PurePath(file.path).suffixes for file in files}
@@ -57,9 +54,9 @@ class ConversationFiles(JSONArrays):
     def place_columns(self, rows: Rows) -> tuple[str, ...]:
         return ("files",)
 
-    def folder_of(self, path: str) -> Path:
+    def folder_of(self, path: str) -> str:
         """The folder of the images of a file."""
-        return Path(self.images).expanduser() if self.images else Path(path).parent
+        return folder_path(self.images or os.path.dirname(path) or ".")
 
 
 class ConversationRows(Rows):
@@ -69,12 +66,15 @@ class ConversationRows(Rows):
         self._rows = rows
         self.files = rows.files
         self.firsts = rows.firsts
-        folders = [source.folder_of(path) for path in rows.files]
         listed, contents = _list_images(rows, files)
-        base = np.repeat(np.arange(len(files)), np.diff(self.firsts)).tolist()
-        self._images = [[folders[file] / name for name in names] for file, names in zip(base, listed, strict=True)]
-        by_folder = {path: folders[file] for file, paths in zip(base, self._images, strict=True) for path in paths}
-        self._states = _states(by_folder)
+        folders = np.repeat([source.folder_of(path) for path in rows.files], np.diff(self.firsts)).tolist()
+        names = [[str(PurePosixPath(name)) for name in row] for row in listed]
+        self._images = [[f"{folder}/{name}" for name in row] for folder, row in zip(folders, names, strict=True)]
+        by_folder = collections.defaultdict[str, list[str]](list)
+        for folder, row in zip(folders, names, strict=True):
+            by_folder[folder] += row
+        states = {folder: find_in_folder(folder, wanted) for folder, wanted in by_folder.items()}
+        self._states = {f"{folder}/{name}": state for folder in states for name, state in states[folder].items()}
         checksums = file_checksums(source.label, list(self._states.values()))
         self._checksums = dict(zip(self._states, checksums.tolist(), strict=True))
         digests = [
@@ -98,7 +98,7 @@ class ConversationRows(Rows):
     def place(self, number: int) -> str:
         return self._rows.place(number)
 
-    def _content(self, number: int, path: Path) -> bytes:
+    def _content(self, number: int, path: str) -> bytes:
         """The bytes of an image, none if it is missing. Raises CorruptData if they have changed."""
         if path not in self._states:
             return b""
@@ -153,17 +153,3 @@ def _list_images(rows: Rows, files: list[FileState]) -> tuple[list[list[str]], l
         return names, contents
 
     return disk_cache.get_or_build("rows", made_from, build, load)
-
-
-def _states(folders: dict[Path, Path]) -> dict[Path, LocalFile]:
-    """The states of the files that are there, of paths in folders. Raises UserError for a link out of its folder."""
-    roots = {folder: folder.resolve() for folder in set(folders.values())}
-    resolve = functools.cache(lambda folder: folder.resolve())
-    states = {}
-    for path, folder in folders.items():
-        target = path.resolve() if path.is_symlink() else resolve(path.parent)
-        if not target.is_relative_to(roots[folder]):
-            raise UserError("data.source", f"images inside of {folder}", f"{path}, a link out of it")
-        if path.is_file():
-            states[path] = LocalFile.of(str(path))
-    return states

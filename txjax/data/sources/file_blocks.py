@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -11,11 +10,12 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 from jaxtyping import UInt32
 
-from txjax.data.sources.file_states import FileState
+from txjax.data.sources.file_states import FileState, status_time
 
 BLOCK = 1 << 16  # bytes of the file that have one checksum
 CHUNK = 64 * BLOCK
 AHEAD = 3  # chunks in memory, besides the one that is read
+S = TypeVar("S")
 T = TypeVar("T")
 Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
 
@@ -44,7 +44,7 @@ class FileChunks:
         """The place of each chunk in the file, and what a function of its content returns; in the file's order."""
         work = lambda chunk: (len(chunk), block_checksums(chunk), function(chunk))  # noqa: E731
         chunks = iter(lambda: self._file.read(CHUNK), b"")
-        for size, checksums, result in _map_ahead(self._pool, work, chunks):
+        for size, checksums, result in map_ahead(self._pool, work, chunks, AHEAD):
             self._checksums += checksums
             self.size += size
             yield self.size - size, result
@@ -54,12 +54,12 @@ class FileChunks:
         return np.array(self._checksums, np.uint32)
 
 
-def _map_ahead(pool: Executor, function: Callable[[bytes], T], chunks: Iterable[bytes]) -> Iterator[T]:
-    """The results of a function in the order of the chunks, of which a few are in memory at a time."""
+def map_ahead(pool: Executor, function: Callable[[S], T], items: Iterable[S], ahead: int) -> Iterator[T]:
+    """The results of a function in the order of the items, of which so many are in memory besides the next one."""
     futures: collections.deque[Future[T]] = collections.deque()
-    for chunk in chunks:
-        futures.append(pool.submit(function, chunk))
-        if len(futures) > AHEAD:
+    for item in items:
+        futures.append(pool.submit(function, item))
+        if len(futures) > ahead:
             yield futures.popleft().result()
     for future in futures:
         yield future.result()
@@ -85,11 +85,11 @@ class CheckedFile:
         self._checksums = checksums
         self._read = file.read
         self._describe = describe
-        self._compared = _status_time(self.path), bytearray(len(checksums))  # 1: compared since then
+        self._compared = status_time(self.path), bytearray(len(checksums))  # 1: compared since then
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes `start` to `end` - 1. Raises the error that describes the first block of them that has changed."""
-        time = _status_time(self.path)
+        time = status_time(self.path)
         if time != self._compared[0]:
             self._compared = time, bytearray(len(self._checksums))
         compared = self._compared[1]
@@ -110,11 +110,3 @@ def block_checksums(content: bytes) -> list[int]:
     """CRC-32 of each block of some content."""
     view = memoryview(content)
     return [zlib.crc32(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK)]
-
-
-def _status_time(path: str) -> int:
-    """The time of the last change of a file's content, name or owner in nanoseconds, or 0 if it is on no disk."""
-    try:
-        return os.stat(path).st_ctime_ns
-    except OSError:
-        return 0

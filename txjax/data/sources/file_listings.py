@@ -3,13 +3,15 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+import posixpath
+from collections.abc import Callable, Collection, Mapping
+from pathlib import PurePosixPath
 
 from txjax.data.sources.file_rows import Row
-from txjax.data.sources.file_states import LocalFile
+from txjax.data.sources.file_states import FileState
 from txjax.data.sources.folder_walks import FolderWalk
 from txjax.data.sources.json_lines import JSONLines
+from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.split_names import split_in_name
 from txjax.data.sources.tables import Tables
 from txjax.data.tfds.records import CorruptData
@@ -61,7 +63,12 @@ def other_tables(walk: FolderWalk, listings: list[str]) -> list[str]:
 
 
 def read_listing(
-    folder: Path, listing: str, suffixes: tuple[str, ...], medium: str, faults: list[str] | None = None
+    folder: str,
+    files: Mapping[str, FileState],
+    listing: str,
+    suffixes: tuple[str, ...],
+    medium: str,
+    faults: list[str] | None = None,
 ) -> list[Entry]:
     """The entries of a listing, in its order.
 
@@ -70,6 +77,7 @@ def read_listing(
 
     Args:
       folder: that the source reads.
+      files: in it, by their paths in it.
       listing: the path of the listing in it.
       suffixes: the endings of the files' names.
       medium: the name of the content where the column is `file_name`.
@@ -78,9 +86,9 @@ def read_listing(
     Raises:
       UserError: a line is no row, or names no file inside the folder.
     """
-    path = folder / listing
-    source = Tables(str(path)) if path.suffix == ".csv" else JSONLines(str(path))
-    rows = source.read_files([LocalFile.of(str(path))])
+    path = files[listing].path
+    source = Tables(path) if path.endswith(".csv") else JSONLines(path)
+    rows = source.read_files([files[listing]])
     entries: list[Entry] = []
     column = None
     for number in range(int(rows.firsts[-1])):
@@ -93,7 +101,7 @@ def read_listing(
             if column is None or not _ends_with(row.get(column), suffixes):
                 expected = f"a file of {', '.join(suffixes)} as {column or FILE_NAME}"
                 raise UserError("data.source", expected, f"{place()}: {row.get(column or FILE_NAME)!r:.60}")
-            name = path_inside(folder, path.parent, str(row[column]), place)
+            name = path_inside(folder, files, posixpath.dirname(listing), str(row[column]), place)
         except (CorruptData, UserError) as error:
             if faults is None:
                 raise error if isinstance(error, UserError) else _unreadable(error) from None
@@ -114,12 +122,25 @@ def _ends_with(value: object, suffixes: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value.lower().endswith(suffixes)
 
 
-def path_inside(folder: Path, base: Path, name: str, place: Callable[[], str]) -> str:
-    """The path of a file from the folder. Raises UserError if it is outside of it or isn't there."""
-    root = folder.resolve()
-    path = Path(os.path.normpath(base.resolve() / PurePosixPath(name)))
-    if not path.is_relative_to(root):
+def path_inside(folder: str, files: Collection[str], base: str, name: str, place: Callable[[], str]) -> str:
+    """The path in a folder of a file that a listing names. Raises UserError if it is outside of it or isn't there.
+
+    Args:
+      files: the paths of those that are there.
+      base: the folder in it that the listing is in.
+      name: the path of the file from there, or its whole path.
+      place: where the listing names it, for messages.
+    """
+    inside = next((name[len(root) + 1 :] for root in _roots(folder) if name.startswith(f"{root}/")), None)
+    path = posixpath.normpath(posixpath.join(base, name) if inside is None else inside)
+    if path.startswith(("/", "../")):
         raise UserError("data.source", f"a file inside of {folder}", f"{place()}: {name}")
-    if not path.is_file():
+    if path not in files:
         raise UserError("data.source", f"a file that is in {folder}", f"{place()}: {name}")
-    return path.relative_to(root).as_posix()
+    return path
+
+
+@functools.lru_cache(maxsize=8)
+def _roots(folder: str) -> tuple[str, ...]:
+    """How whole paths of the files of a folder begin."""
+    return (folder,) if is_url(folder) else (os.path.abspath(folder), os.path.realpath(folder))

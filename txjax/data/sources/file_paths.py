@@ -25,14 +25,3 @@ def find_files(patterns: str | Sequence[str], field: str = "data.source") -> lis
         raise UserError(field, "a file, or a pattern of files", " ".join(listed), hint=hint)
     by_path = {file.path: file for file in files}
     return [by_path[path] for path in sorted(by_path)]
-
-
-def check_local(paths: str | Sequence[str], what: str) -> None:
-    """Raises UserError if files that are read from a local disk alone are named by a URL.
-
-    Args:
-      what: the files.
-    """
-    for url in filter(is_url, (paths,) if isinstance(paths, str) else paths):
-        hint = "copy them, or pack them into tar files, which are read where they lie"
-        raise UserError("data.source", f"{what} on a local disk", url, hint=hint)

@@ -3,15 +3,8 @@
 import dataclasses
 import functools
 import os
-import zlib
-from collections.abc import Sequence
-from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-import numpy as np
-from jaxtyping import UInt32
-
-from txjax.data.loading import disk_cache
 from txjax.data.tfds.records import ChangedData
 
 BUFFER = 1 << 20  # bytes that are read at a time
@@ -100,6 +93,14 @@ class LocalFile(FileState):
         return self
 
 
+def status_time(path: str) -> int:
+    """The time of the last change of a file's content, name or owner in nanoseconds, or 0 if it is on no disk."""
+    try:
+        return os.stat(path).st_ctime_ns
+    except OSError:
+        return 0
+
+
 class _Descriptor:
     """An open file, closed with its last user."""
 
@@ -113,25 +114,3 @@ class _Descriptor:
 @functools.lru_cache(maxsize=256)
 def _open(file: LocalFile, process: int) -> _Descriptor:
     return _Descriptor(file.path)
-
-
-def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray, "N"]:
-    """CRC-32 of the content of each file, from the cache.
-
-    Args:
-      title: what the files are of, for the terminal.
-    """
-    made_from = {"files": [dataclasses.astuple(file) for file in files]}
-
-    def build(folder: Path) -> None:
-        checksums = np.zeros(len(files), np.uint32)
-        with disk_cache.progress(f"index of {title}", len(files)) as advance:
-            for number, file in enumerate(files):
-                checksums[number] = zlib.crc32(file.read_all())
-                advance(1)
-        np.save(folder / "digests.npy", checksums)
-
-    def load(folder: Path) -> UInt32[np.ndarray, "N"]:
-        return np.load(folder / "digests.npy", allow_pickle=False)  # type: ignore[no-any-return]
-
-    return disk_cache.get_or_build("rows", made_from, build, load)

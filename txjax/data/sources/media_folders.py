@@ -5,19 +5,21 @@ import hashlib
 import logging
 import os
 import zlib
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import ClassVar
 
 import numpy as np
 
 from txjax.data.sources.coco_listings import OBJECTS, find_coco, read_coco
 from txjax.data.sources.columns import Column
+from txjax.data.sources.file_checksums import file_checksums
 from txjax.data.sources.file_listings import METADATA, Entry, find_listings, other_tables, read_listing
-from txjax.data.sources.file_paths import check_local
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.file_states import FileState, LocalFile, file_checksums
-from txjax.data.sources.folder_walks import FolderWalk, walk_folder
+from txjax.data.sources.file_states import FileState
+from txjax.data.sources.folder_walks import FolderWalk, folder_path, walk_folder
+from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.split_names import split_in_name, split_name
 from txjax.data.tfds.records import ChangedData
 from txjax.types import UserError, join_names, near_misses
@@ -38,7 +40,7 @@ class MediaFolder(FileSource):
     feature then.
 
     Attributes:
-      paths: the folder.
+      paths: the folder, on a disk or in a bucket.
       listings: the paths of listings in the folder. If there are none, the names of the files say which these are.
     """
 
@@ -49,8 +51,8 @@ class MediaFolder(FileSource):
     suffixes: ClassVar[tuple[str, ...]]
 
     def find(self) -> list[FileState]:
-        check_local(self.paths, f"a folder of {self.medium} files")
-        if not isinstance(self.paths, str) or not os.path.isdir(os.path.expanduser(self.paths)):
+        is_there = isinstance(self.paths, str) and (is_url(self.paths) or os.path.isdir(self.folder()))
+        if not (self.paths and is_there):
             hint = "" if self.paths else "--config.data.source=FOLDER"
             raise UserError("data.source", f"a folder of {self.medium} files", str(self.paths) or None, hint=hint)
         walk = walk_folder(self.folder())
@@ -58,7 +60,7 @@ class MediaFolder(FileSource):
         media = [name for name in walk.files if name.lower().endswith(self.suffixes)]
         if not media:
             raise UserError("data.source", f"a folder with files of {', '.join(self.suffixes)}", str(self.paths))
-        return [LocalFile.of(f"{walk.folder}/{name}") for name in (*media, *self.find_listings(walk))]
+        return [walk.state(name) for name in (*media, *self.find_listings(walk))]
 
     def find_listings(self, walk: FolderWalk) -> list[str]:
         """The paths in the folder of the files that say something of the others."""
@@ -68,19 +70,24 @@ class MediaFolder(FileSource):
                 raise UserError("data.source.listings", f"files in {self.paths}", name, near)
         return list(self.listings) or find_listings(walk)
 
-    def read_listings(self, listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
-        """The files that are listed, and the names of the classes of objects, if there are any."""
+    def read_listings(self, files: Mapping[str, FileState], listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
+        """The files that are listed, and the names of the classes of objects, if there are any.
+
+        Args:
+          files: in the folder, by their paths in it.
+          listings: of these, the listings.
+        """
         faults: list[str] | None = [] if self.corrupt == "skip" else None
         arguments = self.suffixes, self.medium, faults
-        entries = [entry for name in listings for entry in read_listing(self.folder(), name, *arguments)]
+        entries = [entry for name in listings for entry in read_listing(self.folder(), files, name, *arguments)]
         if faults:
             text = "%d rows of the lists of %s are broken and left out, the first: %s"
             logger.warning(text, len(faults), self.paths, faults[0])
         return entries, ()
 
-    def folder(self) -> Path:
-        """The folder."""
-        return Path(str(self.paths)).expanduser()
+    def folder(self) -> str:
+        """The path of the folder, or its URL."""
+        return folder_path(str(self.paths))
 
     def read_files(self, files: list[FileState]) -> Rows:
         folder = self.folder()
@@ -92,8 +99,8 @@ class MediaFolder(FileSource):
             logger.warning(text, join_names(others, 5), self.paths)
         if not listings:
             return MediaRows(self, states, [self.in_class(name, media[0], others) for name in media])
-        entries, classes = self.read_listings(listings)
-        if Path(listings[0]).name in METADATA and (missing := set(media) - {entry.name for entry in entries}):
+        entries, classes = self.read_listings(states, listings)
+        if PurePath(listings[0]).name in METADATA and (missing := set(media) - {entry.name for entry in entries}):
             if self.corrupt == "refuse":
                 got = f"none for {sorted(missing)[0]}"
                 raise UserError("data.source", f"a line of {listings[0]} for each file", got)
@@ -153,15 +160,15 @@ class ImageFolder(MediaFolder):
     def find_listings(self, walk: FolderWalk) -> list[str]:
         return (not self.listings and list(find_coco(walk))) or super().find_listings(walk)
 
-    def read_listings(self, listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
+    def read_listings(self, files: Mapping[str, FileState], listings: list[str]) -> tuple[list[Entry], tuple[str, ...]]:
         folder = self.folder()
         if listings[0] not in find_coco(walk_folder(folder)):
-            return super().read_listings(listings)
-        read = [read_coco(folder, folder / name, self.medium) for name in listings]
+            return super().read_listings(files, listings)
+        read = [read_coco(folder, files, name, self.medium) for name in listings]
         for name, listing in zip(listings, read, strict=True):
             if listing.classes != read[0].classes:
                 expected = f"the classes of {listings[0]} in all annotations"
-                raise UserError("data.source", expected, f"{folder / name}: {', '.join(listing.classes[:5])}")
+                raise UserError("data.source", expected, f"{folder}/{name}: {', '.join(listing.classes[:5])}")
         return [entry for listing in read for entry in listing.entries], read[0].classes
 
 
@@ -222,7 +229,7 @@ class MediaRows(Rows):
 
 def _split_of(entry: Entry) -> str | None:
     """The split of a file, by the name of its listing, or else by the first folder that it is in."""
-    listing = Path(entry.listing).name
+    listing = PurePath(entry.listing).name
     if listing and listing not in METADATA and (split := split_in_name(listing)):
         return split
     parts = entry.name.split("/")

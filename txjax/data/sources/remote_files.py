@@ -68,6 +68,9 @@ class RemoteFile(FileState):
     def open(self) -> BinaryIO:
         return io.BufferedReader(_Reader(self), BUFFER)
 
+    def read_all(self) -> bytes:
+        return self.read(0, self.size)
+
     def on_disk(self) -> LocalFile:
         name = Path(self.path).name
 
@@ -174,6 +177,19 @@ def find_remote_files(pattern: str, field: str) -> Sequence[RemoteFile]:
       UserError: there are none; a pattern for a web server, which has no lists; or no repetition of a request helps.
     """
     return _find(pattern, field, int(time.monotonic() / LIST_SECONDS))
+
+
+def list_remote_folder(url: str, field: str) -> Sequence[RemoteFile]:
+    """The files of a folder in a bucket and of all folders in it, as `find_remote_files` finds them.
+
+    Raises:
+      UserError: there are none; the folder is a web server's, which has no lists; or no repetition of a request helps.
+    """
+    root, key = split_url(url)
+    if root.startswith("http"):
+        hint = "a web server has no lists of its files: pack them into a tar file, whose URL is enough"
+        raise UserError(field, "a folder on a disk or in a bucket", url, hint=hint)
+    return find_remote_files("/".join([root, *filter(None, [glob.escape(key)]), "**", "*"]), field)
 
 
 @functools.lru_cache(maxsize=256)

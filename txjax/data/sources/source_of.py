@@ -1,19 +1,17 @@
 """The source of a data set, by its fields."""
 
 import dataclasses
-import os
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from txjax.data.sources.arrow_files import ArrowFiles, ParquetFiles
 from txjax.data.sources.file_source import FileSource
-from txjax.data.sources.folder_walks import walk_folder
+from txjax.data.sources.folder_walks import folder_path, is_folder, walk_folder
 from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.record_source import RecordSource
-from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.tables import Tables
 from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
@@ -61,17 +59,15 @@ def source_at(path: str) -> FileSource:
       UserError: no kind of files has this ending.
     """
     name = PurePath(path)
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        names = walk_folder(folder).files
+    if is_folder(path):
+        names = walk_folder(folder_path(path)).files
         for of_folder in (ImageFolder, AudioFolder):
             if any(file.lower().endswith(of_folder.suffixes) for file in names):
                 return of_folder(path)
     ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
     if (kind := BY_ENDING.get(ending.lower())) is None:
         known = ", ".join(BY_ENDING)
-        is_folder = os.path.isdir(path) or is_url(path) and not name.suffix
-        hint = "a folder needs a pattern, such as FOLDER/*.jsonl" if is_folder else ""
+        hint = "a folder needs a pattern, such as FOLDER/*.jsonl" if is_folder(path) else ""
         expected = f"a path or pattern that ends with one of {known}, or a source such as JSONLines({path!r})"
         raise UserError("data.source", expected, path, near_misses(ending, BY_ENDING), hint)
     return kind(path)  # type: ignore[no-any-return]

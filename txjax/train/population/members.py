@@ -10,6 +10,7 @@ from txjax.experiment import Experiment
 from txjax.train.open_data import open_data
 from txjax.train.prepare import prepare
 from txjax.train.prepared_run import Run
+from txjax.train.run.changed_files import name_changed_files
 from txjax.types import UserError
 
 
@@ -23,7 +24,8 @@ def prepare_members(
     Raises:
       UserError: see `prepare`.
     """
-    runs = [prepare(experiments[0], workdirs[0], allow_config_change)]
+    with name_changed_files(workdirs[0]):
+        runs = [prepare(experiments[0], workdirs[0], allow_config_change)]
     for experiment, workdir in zip(experiments[1:], workdirs[1:], strict=True):
         config = tree.to_json(experiment.data)
         sources = [run.source for run in runs if tree.to_json(run.experiment.data) == config]

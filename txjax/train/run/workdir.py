@@ -115,7 +115,7 @@ def check_config(workdir: Path, experiment: Any) -> None:
     """
     path = workdir / "config.json"
     check_not_published(workdir)
-    if not path.exists() or not _has_steps(workdir):
+    if not path.exists() or not has_steps(workdir):
         return
     damaged = "write this command's config in its place by --allow_config_change"
     if differences := config_differences(path, experiment, HARMLESS, damaged):
@@ -139,7 +139,7 @@ def config_differences(path: Path, experiment: Any, harmless: tuple[str, ...], h
     return [f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in changes if not name.startswith(harmless)]
 
 
-def _has_steps(workdir: Path) -> bool:
+def has_steps(workdir: Path) -> bool:
     """Whether a step was ever saved in a workdir, be it damaged by now."""
     store = Store(workdir)
     return bool(store.steps()) or any(store.folder.glob("*.bad"))
@@ -226,7 +226,7 @@ def check_data(workdir: Path, data: Mapping[str, str], files: Callable[[], Mappi
     """
     path = workdir / "manifest.json"
     anew = "remove it: it is written at every start, and has the date and the data of the first"
-    before = tree.read_json(path, anew) if path.exists() and _has_steps(workdir) else {}
+    before = tree.read_json(path, anew) if path.exists() and has_steps(workdir) else {}
     known = before.get("data", {})
     if not isinstance(known, dict):
         raise UserError(f"{path}: data", "a JSON object", known, hint=anew)

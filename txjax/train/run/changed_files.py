@@ -1,0 +1,50 @@
+"""Files of a run's data that changed between two starts: they are named before what is wrong with their rows."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from txjax import tree
+from txjax.checks import UserErrors
+from txjax.data.file_changes import describe_changes_since
+from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.train.run.workdir import has_steps, read_config
+from txjax.types import UserError
+
+
+@contextlib.contextmanager
+def name_changed_files(workdir: Path | str) -> Iterator[None]:
+    """Errors inside that are of the data say which files have changed since the run of the workdir began.
+
+    A row that can't be used any more is no broken row then, which the data could leave out.
+
+    Raises:
+      UserError: in the place of these errors. Where no file has changed, they are as they were.
+    """
+    try:
+        yield
+    except (UserError, CorruptData) as error:
+        errors = list(getattr(error, "errors", (error,)))
+        consequences = [part for part in errors if _may_follow(part)]
+        if isinstance(error, ChangedData) or not consequences or not (changes := _describe_changes(Path(workdir))):
+            raise
+        first = consequences[0]
+        reason = UserError(first.field, first.expected, first.got) if isinstance(first, UserError) else first
+        hint = f"{reason}; take another --workdir"
+        changed = UserError("the data", f"the files as when {workdir} began", changes, hint=hint)
+        others = [part for part in errors if part not in consequences]
+        raise UserErrors([changed, *others]) if others else changed from error
+
+
+def _may_follow(error: Exception) -> bool:
+    """Whether an error may follow from the data."""
+    return not isinstance(error, UserError) or "data" in error.field.split(".") or error.field == "--config"
+
+
+def _describe_changes(workdir: Path) -> str:
+    """What happened to the files of the run of a workdir since it began; empty if that is nothing, or isn't known."""
+    with contextlib.suppress(UserError, OSError):
+        noted = tree.read_json(workdir / "manifest.json").get("files") if has_steps(workdir) else None
+        if isinstance(noted, dict) and noted:
+            return describe_changes_since(noted, read_config(workdir))
+    return ""
