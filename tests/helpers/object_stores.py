@@ -28,7 +28,7 @@ class Server(NamedTuple):
 
     Attributes:
       variables: environment variables with which `url` is a bucket of it.
-      restart: kills it after some seconds, starts it again with all its objects, and waits for its answer. If None, it would
+      restart: kills it after some seconds, starts it again with all its objects, and waits for it. If None, it would
         lose them.
       url: of a bucket.
     """
