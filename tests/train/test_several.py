@@ -235,10 +235,10 @@ def test_a_process_that_is_killed_in_a_step_is_named_by_the_others_in_one_line(
     processes[number].kill()
     for code, _, err in ended(processes[:number] + processes[number + 1 :], 60):
         lines = [line for line in err.splitlines() if line.startswith("txjax: ")]
-        assert "Traceback" not in err and "Error" not in "".join(lines), err
+        assert "Traceback" not in err, err
         if number:
             assert code == 1 and len(lines) == 1, err
-            assert re.search(rf"in step \d+: process {number} \(.+\) died, or does not answer; .* start all", lines[0])
+            assert re.search(rf"in step \d+: process {number} \(.+\) died, or does not answer \(.+start all", lines[0])
         else:
             assert code == -signal.SIGABRT or code == 1 and f"process {number} (" in lines[0], err
     processes[number].communicate()

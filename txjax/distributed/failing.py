@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from txjax.distributed.identity import (
     exit_code,
     is_multiprocess,
     is_primary,
+    line_of,
     process_index,
     process_name,
     process_names,
@@ -28,7 +30,7 @@ from txjax.terminal_escape import LAYOUT, visible
 from txjax.types import RunError, UserError
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
-ROLL_CALL_SECONDS = 5.0  # in which a process that lives answers
+ROLL_CALL_SECONDS = 3.0  # in which a process that lives answers: JAX aborts at half of a heartbeat timeout at the earliest
 FAILURES = "failures.jsonl"
 
 _channel: Path | None = None  # the file in which failing processes report
@@ -72,16 +74,22 @@ def lost_peers(error: BaseException | None, doing: str) -> RunError | None:
     Args:
       doing: what this process did, such as `in step 12`.
     """
-    if not isinstance(error, jax.errors.JaxRuntimeError) or _channel is None or first_failure() is not None:
+    if error is None or not _is_of_xla(error) or _channel is None or first_failure() is not None:
         return None
     _append({"process": process_index(), "doing": doing})
     silent = _silent_peers()
     if not silent:
         return None
     return RunError(
-        f"{doing}: {process_names(silent)} died, or does not answer; its own output or its machine says why; "
-        "start all processes again, and they resume from the newest checkpoint"
+        f"{doing}: {process_names(silent)} died, or does not answer ({line_of(error)}); its own output or its machine "
+        "says why; start all processes again, and they resume from the newest checkpoint"
     )
+
+
+def _is_of_xla(error: BaseException) -> bool:
+    """Whether XLA raised an error. A call of a compiled function raises a ValueError, whose text begins with a status."""
+    has_status = isinstance(error, ValueError) and re.match(r"[A-Z_]+: ", str(error)) is not None
+    return isinstance(error, jax.errors.JaxRuntimeError) or has_status
 
 
 @functools.cache
