@@ -30,7 +30,7 @@ from txjax.terminal_escape import LAYOUT, visible
 from txjax.types import RunError, UserError
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
-ROLL_CALL_SECONDS = 3.0  # in which a process that lives answers: JAX aborts at half of a heartbeat timeout at the earliest
+ROLL_CALL_SECONDS = 3.0  # in which a process that lives answers; JAX aborts after half of a heartbeat timeout or more
 FAILURES = "failures.jsonl"
 
 _channel: Path | None = None  # the file in which failing processes report
@@ -87,7 +87,7 @@ def lost_peers(error: BaseException | None, doing: str) -> RunError | None:
 
 
 def _is_of_xla(error: BaseException) -> bool:
-    """Whether XLA raised an error. A call of a compiled function raises a ValueError, whose text begins with a status."""
+    """Whether XLA raised an error: a call of a compiled function raises a ValueError whose text begins with a status."""
     has_status = isinstance(error, ValueError) and re.match(r"[A-Z_]+: ", str(error)) is not None
     return isinstance(error, jax.errors.JaxRuntimeError) or has_status
 
