@@ -87,7 +87,7 @@ def lost_peers(error: BaseException | None, doing: str) -> RunError | None:
 
 
 def _is_of_xla(error: BaseException) -> bool:
-    """Whether XLA raised an error: a call of a compiled function raises a ValueError whose text begins with a status."""
+    """Whether XLA raised an error. A compiled function raises a ValueError, whose text begins with a status."""
     has_status = isinstance(error, ValueError) and re.match(r"[A-Z_]+: ", str(error)) is not None
     return isinstance(error, jax.errors.JaxRuntimeError) or has_status
 
