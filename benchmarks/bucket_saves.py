@@ -2,9 +2,13 @@
 
     python benchmarks/bucket_saves.py --workdir=s3://bucket/new [--width=384] [--depth=4] [--every=15] [--rounds=5]
 
-The two runs alternate: `txjax train` of a decoder of bytes, four saves each. The wait is `save` of
-`goodput.json`: all seconds in which no step was computed because of a save, the last one included. Prints both medians
-and their ratio.
+The two runs alternate, and which is first, too: `txjax train` of a decoder of bytes, four saves each. Prints the
+medians of two figures, and their ratios:
+
+- `saves`: `save` of `goodput.json`, all seconds in which no step was computed because of a save: copies from the
+  devices, a save that was not over when the next one began, and the last one, until it is on the disk.
+- `end`: seconds from the last step to the end of the process: the last save, in a bucket its upload, and what a run
+  writes when it ends. It is there once, however many steps and saves there are.
 """
 
 import argparse
@@ -13,25 +17,35 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import NamedTuple
 
+from txjax.log import read_metrics
 from txjax.log.terminal_table import table
 from txjax.train.bucket import fetch_workdir
 
 SAVES = 4
 
 
-def train(workdir: Path | str, width: int, depth: int, every: int) -> None:
-    """Trains a new run."""
+class Waits(NamedTuple):
+    """What a run waited, in seconds."""
+
+    saves: float
+    end: float
+
+
+def train(workdir: Path | str, folder: Path, width: int, depth: int, every: int) -> Waits:
+    """Trains a new run, whose files are in `folder` after it."""
     sizes = [f"--config.model.width={width}", f"--config.model.depth={depth}", "--config.batch_size=4"]
     saves = [f"--until={SAVES * every}", f"--config.checkpoint.every_steps={every}", "--config.checkpoint.best=None"]
     words = ["train", "--config=configs/text/gpt_tiny.py", f"--workdir={workdir}", *sizes, *saves]
     subprocess.run([sys.executable, "-m", "txjax", *words], check=True, capture_output=True)
-
-
-def waited(folder: Path) -> float:
-    """The seconds that a run waited for its saves."""
-    return json.loads((folder / "goodput.json").read_text(encoding="utf-8"))["save"]
+    ended = time.time()
+    if isinstance(workdir, str):
+        fetch_workdir("--workdir", workdir, folder)
+    goodput = json.loads((folder / "goodput.json").read_text(encoding="utf-8"))
+    return Waits(goodput["save"], ended - float(read_metrics(folder)[-1]["time"]))
 
 
 def main() -> None:
@@ -42,23 +56,25 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=5)
     flags = parser.parse_args()
-    waits: dict[str, list[float]] = {"a folder": [], "a bucket": []}
+    sizes = (flags.width, flags.depth, flags.every)
+    waits: dict[str, list[Waits]] = {"a folder": [], "a bucket": []}
     with tempfile.TemporaryDirectory() as parent:
         for number in range(flags.rounds):
-            here, copy, url = Path(parent, f"{number}"), Path(parent, f"copy-{number}"), f"{flags.workdir}/{number}"
-            train(here, flags.width, flags.depth, flags.every)
-            train(url, flags.width, flags.depth, flags.every)
-            fetch_workdir("--workdir", url, copy)
-            waits["a folder"].append(waited(here))
-            waits["a bucket"].append(waited(copy))
-        size = (
-            sum(path.stat().st_size for path in here.glob(f"checkpoints/{SAVES * flags.every}/**/*") if path.is_file())
-            / 1e6
-        )
-    medians = {place: statistics.median(values) for place, values in waits.items()}
-    ratio = medians["a bucket"] / medians["a folder"]
-    rows = [[place, f"{medians[place]:.2f}", f"{min(v):.2f} to {max(v):.2f}"] for place, v in waits.items()]
-    table(f"{SAVES} saves of {size:.0f} MB; ratio {ratio:.2f}", ["workdir", "s", "range"], rows)
+            here, copy = Path(parent, f"{number}"), Path(parent, f"copy-{number}")
+            runs = {"a folder": (here, here), "a bucket": (f"{flags.workdir}/{number}", copy)}
+            for place in sorted(runs, reverse=number % 2 == 0):
+                waits[place].append(train(*runs[place], *sizes))
+        files = [path for path in here.glob(f"checkpoints/{SAVES * flags.every}/**/*") if path.is_file()]
+        megabytes = sum(path.stat().st_size for path in files) / 1e6
+    rows = []
+    for name in Waits._fields:
+        seconds = {place: [getattr(wait, name) for wait in values] for place, values in waits.items()}
+        medians = {place: statistics.median(values) for place, values in seconds.items()}
+        ranges = [f"{min(values):.2f} to {max(values):.2f}" for values in seconds.values()]
+        cells = [f"{medians[place]:.2f} ({range_})" for place, range_ in zip(medians, ranges, strict=True)]
+        rows.append([name, *cells, f"{medians['a bucket'] / medians['a folder']:.2f}"])
+    title = f"{SAVES} saves of {megabytes:.0f} MB, {flags.rounds} rounds: seconds, medians (ranges)"
+    table(title, ["", *waits, "ratio"], rows)
 
 
 if __name__ == "__main__":

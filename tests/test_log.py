@@ -119,7 +119,7 @@ def test_reading_what_is_no_run(tmp_path: Path) -> None:
 
 
 @dataclasses.dataclass
-class Keeps(Tracker):
+class Keeps(Tracker, Sink):
     """Opens on a thread, keeps rows in a list that the test sees."""
 
     rows: list = dataclasses.field(default_factory=list)
@@ -237,6 +237,35 @@ def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypat
     third = event_steps(max((tmp_path / "tensorboard").iterdir()))
     assert third == [0, 1, 1, 1, 2, 3, 4, 5]
     assert not caplog.messages
+
+
+def test_rows_that_wait_together_are_flushed_together(tmp_path: Path) -> None:
+    """The first row waits for the others; the file of the steps that TensorBoard has is replaced once for all."""
+    calls: list[int | str] = []
+    queued = threading.Event()
+
+    class Counts(Sink):
+        def write(self, row: dict, files: dict) -> None:
+            queued.wait()
+            calls.append(row["step"])
+
+        def flush(self) -> None:
+            calls.append("flush")
+
+        def close(self) -> None:
+            calls.append("close")
+
+    class Opens(Tracker):
+        def open(self, workdir: Path, start_step: int) -> Sink:
+            return Counts()
+
+    tracker_feed = feed.Feed(Opens(), tmp_path, 0, list)
+    for step in (1, 2, 3):
+        tracker_feed.put({"step": step})
+    tracker_feed.put(None)
+    queued.set()
+    tracker_feed.join(None)
+    assert calls == [1, 2, 3, "flush", "close"]
 
 
 def test_tensorboard_takes_nan_and_infinity_in_silence(

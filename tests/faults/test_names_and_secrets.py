@@ -79,18 +79,15 @@ def test_secrets_of_a_command_line():
 
 TRACKER = f'''
 import dataclasses
-from txjax.log import Tracker
+from txjax.log import Sink, Tracker
 
 @dataclasses.dataclass
-class Hub(Tracker):
+class Hub(Tracker, Sink):
     api_key: str = ""
-    last_step = 0
     def open(self, workdir, start_step):
         return self
     def write(self, row, files):
         assert self.api_key == "{SECRET}"  # the tracker itself has it
-    def close(self):
-        pass
 '''
 
 

@@ -23,7 +23,7 @@ from helpers import runs
 # its ten minutes by the wall clock: a longer jump in the middle of a save ends the run, as a disk that fails does.)
 WRONG_CLOCK = """
 import dataclasses, itertools, threading, time
-from txjax.log import Tracker
+from txjax.log import Sink, Tracker
 
 jumps, real = itertools.cycle((0, -120, 120, 60)), time.time
 time.time = lambda: real() - 1e9 + next(jumps)
@@ -34,14 +34,11 @@ class Raises(Tracker):
         raise OSError("no network")
 
 @dataclasses.dataclass
-class Hangs(Tracker):
-    last_step = 0
+class Hangs(Tracker, Sink):
     def open(self, workdir, start_step):
         return self
     def write(self, row, files):
         threading.Event().wait()
-    def close(self):
-        pass
 """
 
 

@@ -4,19 +4,13 @@ import contextlib
 import http.client
 import http.server
 import json
-import os
-import shutil
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-import pytest
-
-from helpers.object_stores import BUCKET, Server
+from helpers.object_stores import BUCKET, Server, emulator
 from helpers.runs import free_address
 
 MODIFIED = "Thu, 01 Jan 2026 00:00:00 GMT"
@@ -25,26 +19,18 @@ SKIPPED = ("content-length", "transfer-encoding", "connection", "etag", "x-goog-
 
 @contextlib.contextmanager
 def gcs() -> Iterator[Server]:
-    """An emulator, which may be of another environment, behind `xml_proxy`. Skips the test where there is none."""
-    pytest.importorskip("obstore", reason="it needs the extra stores")
-    program = os.environ.get("TXJAX_GCS_SERVER") or shutil.which("gcp-storage-emulator")
-    if program is None:
-        pytest.skip("no gcp-storage-emulator: pip install it, in any environment, and set TXJAX_GCS_SERVER to it")
+    """An emulator behind `xml_proxy`."""
     address = free_address().replace("localhost", "127.0.0.1")
     words = ["start", "--host=127.0.0.1", f"--port={address.rpartition(':')[2]}", "--in-memory", "--quiet"]
-    emulator = subprocess.Popen([program, *words, f"--default-bucket={BUCKET}"], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while _ask(address, "GET", "/")[0] != 200:
-            assert time.monotonic() < deadline and emulator.poll() is None
-            time.sleep(0.1)
-        with xml_proxy(address) as url:
-            account = {"gcs_base_url": url, "disable_oauth": True, "client_email": "", "private_key": ""}
-            key = json.dumps(account | {"private_key_id": ""})
-            yield Server({"GOOGLE_SERVICE_ACCOUNT_KEY": key}, url=f"gs://{BUCKET}")
-    finally:
-        emulator.kill()
-        emulator.wait()
+    words.append(f"--default-bucket={BUCKET}")
+    program = "gcp-storage-emulator"
+    with (
+        emulator(program, program, "TXJAX_GCS_SERVER", words, lambda: _ask(address, "GET", "/")[0] == 200),
+        xml_proxy(address) as url,
+    ):
+        account = {"gcs_base_url": url, "disable_oauth": True, "client_email": "", "private_key": ""}
+        key = json.dumps(account | {"private_key_id": ""})
+        yield Server({"GOOGLE_SERVICE_ACCOUNT_KEY": key}, url=f"gs://{BUCKET}")
 
 
 @contextlib.contextmanager

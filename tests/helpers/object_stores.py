@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +28,8 @@ class Server(NamedTuple):
 
     Attributes:
       variables: environment variables with which `url` is a bucket of it.
-      restart: kills it after some seconds and starts it again, with all its objects. If None, it would lose them.
+      restart: kills it after some seconds, starts it again with all its objects, and waits for it. If None, it would
+        lose them.
       url: of a bucket.
     """
 
@@ -38,19 +39,41 @@ class Server(NamedTuple):
 
 
 @contextlib.contextmanager
-def moto() -> Iterator[Server]:
-    """moto's server, which may be of another environment. Skips the test where there is none."""
+def emulator(program: str, package: str, variable: str, words: Sequence[str], ready: Callable[[], bool]) -> Iterator:
+    """A server's program, of any environment, until the block ends. Skips the test where there is none.
+
+    Args:
+      variable: an environment variable with the path of the program.
+      ready: whether the server answers.
+    """
     pytest.importorskip("obstore", reason="it needs the extra stores")
-    program = os.environ.get("TXJAX_MOTO_SERVER") or shutil.which("moto_server")
-    if program is None:
-        pytest.skip("no moto_server: pip install 'moto[server]', in any environment, and set TXJAX_MOTO_SERVER to it")
-    port = free_address().rpartition(":")[2]
-    server = subprocess.Popen([program, "-H", "127.0.0.1", "-p", port], stderr=subprocess.DEVNULL)
+    path = os.environ.get(variable) or shutil.which(program)
+    if path is None:
+        pytest.skip(f"no {program}: pip install '{package}', in any environment, and set {variable} to it")
+    process = subprocess.Popen([path, *words], stderr=subprocess.DEVNULL)
     try:
-        yield Server(_with_bucket(port))
+        wait_until(ready)
+        yield
     finally:
-        server.kill()
-        server.wait()
+        process.kill()
+        process.wait()
+
+
+def wait_until(ready: Callable[[], bool], seconds: float = 60) -> None:
+    """Waits for a server that starts."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def moto() -> Iterator[Server]:
+    """moto's server."""
+    port = free_address().rpartition(":")[2]
+    words = ["-H", "127.0.0.1", "-p", port]
+    with emulator("moto_server", "moto[server]", "TXJAX_MOTO_SERVER", words, lambda: _has_bucket(port)):
+        yield Server(_variables(port))
 
 
 @contextlib.contextmanager
@@ -83,9 +106,11 @@ def radosgw(folder: Path) -> Iterator[Server]:
         time.sleep(after)
         kill()
         again.append(subprocess.Popen(words, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        wait_until(lambda: _has_bucket(port))
 
     try:
-        yield Server(_with_bucket(port), restart)
+        wait_until(lambda: _has_bucket(port))
+        yield Server(_variables(port), restart)
     finally:
         kill()
         for number in numbers[:-1]:
@@ -93,26 +118,25 @@ def radosgw(folder: Path) -> Iterator[Server]:
                 os.kill(number, signal.SIGKILL)
 
 
-def _with_bucket(port: str) -> dict[str, str]:
-    """Waits for a server, and creates a bucket."""
+def _variables(port: str) -> dict[str, str]:
+    return KEYS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+
+
+def _has_bucket(port: str) -> bool:
+    """Creates the bucket, if it isn't there. Returns False where the server doesn't answer yet."""
     import obstore
     from obstore.store import S3Store
 
-    endpoint = f"http://127.0.0.1:{port}"
     store = S3Store(
         BUCKET,
-        endpoint=endpoint,
+        endpoint=f"http://127.0.0.1:{port}",
         access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
         secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
         region=KEYS["AWS_REGION"],
     )
-    deadline = time.monotonic() + 60
-    while True:
-        request = urllib.request.Request(obstore.sign(store, "PUT", "", timedelta(minutes=1)), method="PUT")
-        try:
-            with urllib.request.urlopen(request, timeout=10):
-                return KEYS | {"AWS_ENDPOINT_URL": endpoint}
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    request = urllib.request.Request(obstore.sign(store, "PUT", "", timedelta(minutes=1)), method="PUT")
+    try:
+        with urllib.request.urlopen(request, timeout=10):
+            return True
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False

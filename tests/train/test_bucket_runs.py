@@ -231,7 +231,7 @@ def test_a_server_that_is_killed_and_restarted(server, in_bucket, hit_config, st
         pytest.skip("moto keeps nothing when it dies")
     url = f"{in_bucket}/restarts"
     for until in (10, 20, 30, 40):
-        run = runs.start(hit_config, url, f"--until={until}")
+        run = runs.start(hit_config, url, f"--until={until}", variables={"LIMIT": "60"})
         while run.poll() is None:
             server.restart(after=random.uniform(0.2, 3))
         _, err = run.communicate()

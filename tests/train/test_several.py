@@ -1,6 +1,7 @@
 """Training with several real processes: the same numbers as with one, and an end for everybody when one goes wrong."""
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -220,6 +221,27 @@ def test_a_dead_or_frozen_process_ends_the_others(config, tmp_path, number):
     processes[1].kill()
     processes[1].communicate()
     assert code not in (0, 75) and time.monotonic() - begun < 2 * HEARTBEAT + 10, err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "number"), [(2, 1), (3, 2), (2, 0)])
+def test_a_process_that_is_killed_in_a_step_is_named_by_the_others_in_one_line(
+    config, straight, tmp_path, count, number
+):
+    """Process 0 serves JAX's coordination: at its death JAX may abort the others first, with lines of its own."""
+    workdir = tmp_path / "run"
+    processes = start_several(count, config, workdir, "--config.batch_size=12", "--config.num_steps=1000000")
+    wait_for_step(processes[0], workdir, 13)
+    processes[number].kill()
+    for code, _, err in ended(processes[:number] + processes[number + 1 :], 60):
+        lines = [line for line in err.splitlines() if line.startswith("txjax: ")]
+        assert "Traceback" not in err, err
+        if number:
+            assert code == 1 and len(lines) == 1, err
+            assert re.search(rf"in step \d+: process {number} \(.+\) died, or does not answer \(.+start all", lines[0])
+        else:
+            assert code == -signal.SIGABRT or code == 1 and f"process {number} (" in lines[0], err
+    processes[number].communicate()
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ In a run of one process everything here does nothing and costs nothing. See `doc
 """
 
 from txjax.distributed.agreement import Elsewhere, barrier, gather, local_rows, on_primary
-from txjax.distributed.failing import exit_process, first_failure, report_failure, watch_peers
+from txjax.distributed.failing import exit_process, first_failure, lost_peers, report_failure, watch_peers
 from txjax.distributed.identity import (
     error_message,
     exit_code,
@@ -28,6 +28,7 @@ __all__ = [
     "exit_process",
     "process_name",
     "local_rows",
+    "lost_peers",
     "error_message",
     "is_multiprocess",
     "start",

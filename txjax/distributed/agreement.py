@@ -11,7 +11,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.distributed.identity import error_message, exit_code, is_multiprocess, is_primary, line_of, process_name
+from txjax.distributed.identity import error_message, exit_code, is_multiprocess, is_primary, line_of, process_names
 from txjax.types import RunError
 
 WAIT_SECONDS = 600.0  # timeout of a barrier
@@ -34,8 +34,22 @@ def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
     Raises:
       RunError: some process did not come in time; the message names those.
     """
+    try:
+        missing = absent(what, seconds)
+    except RuntimeError as error:
+        raise RunError(f"waiting for the others ({what}): {line_of(error)}") from error
+    if missing:
+        raise RunError(f"{process_names(missing)} did not reach {what!r} within {seconds:g} s")
+
+
+def absent(what: str, seconds: float) -> list[int]:
+    """Waits at a barrier; returns the processes that did not come in time.
+
+    Raises:
+      RuntimeError: the barrier can't be reached, or has failed.
+    """
     if not is_multiprocess():
-        return
+        return []
     from orbax.checkpoint import multihost  # slow to import; the only public barrier with a timeout
 
     _passed[what] += 1
@@ -44,10 +58,9 @@ def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
     except RuntimeError as error:
         task_names = re.search(r"timed out task names:\s*((?:\S*\d+\s+)+)", str(error))
         if not task_names:
-            raise RunError(f"waiting for the others ({what}): {line_of(error)}") from error
-        missing = [int(re.findall(r"\d+", word)[-1]) for word in task_names[1].split()]
-        who = ", ".join(process_name(i) for i in sorted(missing))
-        raise RunError(f"{who} did not reach {what!r} within {seconds:g} s") from None
+            raise
+        return sorted(int(re.findall(r"\d+", word)[-1]) for word in task_names[1].split())
+    return []
 
 
 def on_primary(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:

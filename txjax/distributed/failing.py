@@ -1,8 +1,10 @@
 """Joint failure: a process that fails reports it to the others, which then exit instead of waiting for it."""
 
 import contextlib
+import functools
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -10,23 +12,30 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+import jax
+
 from txjax.checks import error_lines
-from txjax.distributed.agreement import barrier
+from txjax.distributed.agreement import absent, barrier
 from txjax.distributed.identity import (
     error_message,
     exit_code,
     is_multiprocess,
     is_primary,
+    line_of,
     process_index,
     process_name,
+    process_names,
 )
 from txjax.terminal_escape import LAYOUT, visible
 from txjax.types import RunError, UserError
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
+ROLL_CALL_SECONDS = 3.0  # in which a process that lives answers; JAX aborts after half of a heartbeat timeout or more
 FAILURES = "failures.jsonl"
 
 _channel: Path | None = None  # the file in which failing processes report
+_calling = threading.Lock()
+_exiting = threading.Lock()
 
 
 def watch_peers(folder: Path) -> None:
@@ -52,17 +61,73 @@ def _watch() -> None:
         failure = first_failure()
         if failure and failure["process"] != process_index():
             _exit_like(failure)
+        if any("code" not in line for line in _lines()):
+            _silent_peers()
+
+
+def lost_peers(error: BaseException | None, doing: str) -> RunError | None:
+    """The one-line error for an error of a collective whose other processes have died; None for any other error.
+
+    All processes that live answer a roll call, in the thread of `watch_peers`: a collective fails at once only on
+    processes that are connected with the dead one, and says nothing of its number.
+
+    Args:
+      doing: what this process did, such as `in step 12`.
+    """
+    if error is None or not _is_of_xla(error) or _channel is None or first_failure() is not None:
+        return None
+    _append({"process": process_index(), "doing": doing})
+    silent = _silent_peers()
+    if not silent:
+        return None
+    return RunError(
+        f"{doing}: {process_names(silent)} died, or does not answer ({line_of(error)}); its own output or its machine "
+        "says why; start all processes again, and they resume from the newest checkpoint"
+    )
+
+
+def _is_of_xla(error: BaseException) -> bool:
+    """Whether XLA raised an error. A compiled function raises a ValueError, whose text begins with a status."""
+    has_status = isinstance(error, ValueError) and re.match(r"[A-Z_]+: ", str(error)) is not None
+    return isinstance(error, jax.errors.JaxRuntimeError) or has_status
+
+
+@functools.cache
+def _roll_call() -> tuple[int, ...]:
+    try:
+        return tuple(absent("the roll call", ROLL_CALL_SECONDS))
+    except RuntimeError:
+        return (0,)  # it serves the barriers
+
+
+def _silent_peers() -> tuple[int, ...]:
+    """The processes that don't answer. Each process calls once, in whichever thread is first."""
+    with _calling:
+        return _roll_call()
 
 
 def first_failure() -> dict[str, Any] | None:
     """The first failure that a process reported, with its `process`, `code` and `message`; None if there is none."""
+    return next((line for line in _lines() if "code" in line), None)
+
+
+def _lines() -> list[dict[str, Any]]:
+    """What processes reported: failures, and calls to answer, which have no `code`."""
     if _channel is None:
-        return None
+        return []
     try:
         lines = _channel.read_text(encoding="utf-8").splitlines(keepends=True)
-        return json.loads(lines[0]) if lines and lines[0].endswith("\n") else None
+        return [json.loads(line) for line in lines if line.endswith("\n")]
     except (OSError, ValueError):
-        return None  # the file system may show only part of it yet
+        return []  # the file system may show only part of it yet
+
+
+def _append(line: dict[str, Any]) -> None:
+    if _channel is not None:
+        with contextlib.suppress(OSError), _channel.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def report_failure(error: BaseException) -> None:
@@ -81,18 +146,15 @@ def report_failure(error: BaseException) -> None:
 
 def _exit_like(failure: dict[str, Any]) -> NoReturn:
     """Prints the failure of another process and exits with its code."""
+    _exiting.acquire()  # of the main and the watching thread, the first one ends the process
     print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'], keep=LAYOUT)}", file=sys.stderr)
     _end(failure["code"])
 
 
 def exit_process(code: int, message: str) -> NoReturn:
     """Exits at once, without waiting for other processes; reports the message to them, if there are any."""
-    if _channel is not None and first_failure() is None:
-        line = json.dumps({"process": process_index(), "code": code, "message": message[:2000]}) + "\n"
-        with contextlib.suppress(OSError), _channel.open("a", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+    if first_failure() is None:
+        _append({"process": process_index(), "code": code, "message": message[:2000]})
     _end(code)
 
 

@@ -1,5 +1,7 @@
 """The index and the name of this process, and the exit codes of errors."""
 
+from collections.abc import Iterable
+
 import jax
 
 from txjax.types import RunError, UserError
@@ -26,6 +28,11 @@ def process_name(number: int | None = None) -> str:
     """The name of a process, such as `process 1 (host)`. If `number` is None, of this process."""
     number = process_index() if number is None else number
     return f"process {number}" + (f" ({hosts[number]})" if hosts else "")
+
+
+def process_names(numbers: Iterable[int]) -> str:
+    """The names of processes, in a message."""
+    return ", ".join(map(process_name, numbers))
 
 
 def exit_code(error: BaseException) -> int:

@@ -75,6 +75,8 @@ class Feed:
                     if step > sink.last_step:
                         sink.write(unsent[0], self._files(step))
                     unsent.popleft()
+                if self.rows.empty():
+                    sink.flush()
                 failures = 0
                 if row is None:
                     return sink.close()

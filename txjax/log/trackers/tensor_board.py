@@ -38,8 +38,11 @@ class _EventFile(Sink):
                 self.writer.file_writer.add_summary(_picture(name, path.read_bytes()), step)
             else:
                 self.writer.add_text(name, _preformatted(path.read_text(encoding="utf-8")), step)
+        self.last_step = int(step)
+
+    def flush(self) -> None:
         self.writer.flush()
-        self.record.update(step=step)
+        self.record.update(step=self.last_step)
 
     def close(self) -> None:
         self.writer.close()

@@ -37,8 +37,11 @@ class Sink:
             `pictures/test`.
         """
 
+    def flush(self) -> None:
+        """Called after rows behind which no other row waits: what is costly is done once for all of them."""
+
     def close(self) -> None:
-        """Called once, after the last row."""
+        """Called once, after the last row and `flush`."""
 
 
 @dataclasses.dataclass

@@ -39,8 +39,12 @@ class Watchdog:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raises RunError in place of an error that follows from the death of other processes."""
         self._over.set()
+        lost = distributed.lost_peers(error, self.doing)
+        if lost is not None:
+            raise lost from error
 
     def beat(self, doing: str) -> None:
         """Progress: next the run does this."""
@@ -49,15 +53,13 @@ class Watchdog:
 
     @contextlib.contextmanager
     def patient(self, doing: str) -> Iterator[None]:
-        """What the block does takes longer than a step."""
+        """What the block does takes longer than a step. If it fails, that stays what is done."""
         before = self.doing
         self.allowed = self.seconds * PATIENCE
         self.beat(doing)
-        try:
-            yield
-        finally:
-            self.beat(before)
-            self.allowed = self.seconds
+        yield
+        self.beat(before)
+        self.allowed = self.seconds
 
     def _watch(self) -> None:
         tick = min(LOOK_SECONDS, self.seconds / 4)
