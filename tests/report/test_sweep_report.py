@@ -144,7 +144,7 @@ def test_html_page(tmp_path, capsys):
     assert "://" not in text.replace("https://github.com/leeoniya/uPlot", "")  # in the notice of its licence
     charts = json.loads(text.partition('id="curves">')[2].partition("</script>")[0])["charts"]
     assert [chart["title"] for chart in charts] == ["eval/valid/loss", "train/loss"]
-    assert [line["name"] for line in charts[1]["lines"]] == [name for name in names if name != "peak_lr=3"]
+    assert [line["name"] for line in charts[0]["lines"]][:7] == names[:7]  # best first
 
 
 def test_point_names_are_escaped(tmp_path, capsys):
