@@ -32,7 +32,7 @@ from txjax.decoding import Cached  # noqa: E402
 from txjax.log.terminal_table import table  # noqa: E402
 from txjax.models.text.decoder import Decoder  # noqa: E402
 from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  # noqa: E402
-from txjax.report.curves import LIGHT, style_axes  # noqa: E402
+from txjax.report.theme import LIGHT, style_axes  # noqa: E402
 
 VOCAB = 256
 BASE = "softmax"

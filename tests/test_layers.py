@@ -6,7 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
-    {"aliases"},
+    {"aliases", "lazy_names"},
     {"errors"},
     {"types", "scoped", "terminal_escape", "numbers", "ranking", "plugins", "cpu", "axes"},
     {"io", "chips", "patterns", "checks", "user_code", "field_values", "shipped_configs"},

@@ -13,7 +13,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, style_axes
+from txjax.report.theme import LIGHT, style_axes
 
 RATES = ("eval/known/cer", "eval/unseen/cer", "eval/test/cer")
 WEIGHT = "train/mixer_weight/layer_"

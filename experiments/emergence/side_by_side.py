@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, style_axes
+from txjax.report.theme import LIGHT, style_axes
 from txjax.scaling.run_records import read_records
 
 SKILLS = {"addition": "addition", "copying": "copying", "in_context_regression": "in-context regression"}

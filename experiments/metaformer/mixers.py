@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, style_axes
+from txjax.report.theme import LIGHT, style_axes
 
 METRIC = "eval/test/accuracy"
 

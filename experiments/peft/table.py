@@ -15,7 +15,7 @@ from arm_runs import ArmRun, arm_runs
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from txjax.report.curves import LIGHT, style_axes
+from txjax.report.theme import LIGHT, style_axes
 
 TITLES = {"text": "banking77, ten questions an intent", "vision": "fashion_mnist, a hundred images a class"}
 TICKS = (0.2, 0.5, 1, 2, 5, 10, 20)

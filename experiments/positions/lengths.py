@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, style_axes
+from txjax.report.theme import LIGHT, style_axes
 
 
 class Picture(NamedTuple):

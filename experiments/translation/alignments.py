@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from txjax import sharding
 from txjax.data import Tokenizer, eval_batches
-from txjax.report.curves import LIGHT
 from txjax.report.inspection.attention_maps import attention_maps
+from txjax.report.theme import LIGHT
 from txjax.train.check import check
 from txjax.train.state.restore import load_variables
 

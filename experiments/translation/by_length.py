@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from sacrebleu.metrics import BLEU
 
 from txjax.log import read_metrics
-from txjax.report.curves import LIGHT, style_axes
+from txjax.report.theme import LIGHT, style_axes
 
 BINS = 5
 

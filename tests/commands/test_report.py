@@ -14,9 +14,10 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.commands import report
-from txjax.report.curves import DARK, LIGHT, draw
+from txjax.report.curves import draw
 from txjax.report.curves_file import plot_curves
 from txjax.report.runs import Run, read_runs
+from txjax.report.theme import DARK, LIGHT
 from txjax.types import UserError
 
 PNG = b"\x89PNG"
@@ -175,7 +176,7 @@ def test_pictures_and_samples_of_every_run(tmp_path: Path) -> None:
     pictures = [base64.b64decode(link.partition(",")[2]).decode() for link in Page(text).links[2:]]
     assert pictures == [f"picture {step}" for step in (40, 1, 8, 16, 23, 31, 39)]
     shown = [int(word) for word in re.findall(r"&lt;text (\d+)&gt;", text)]
-    assert shown == [40, 39, 31, 23, 16, 8, 1] and "<h3>a valid</h3>" in text and "b valid" not in text
+    assert shown == [40, 39, 31, 23, 16, 8, 1] and "<h3>a valid</h3>" in text and "<h3>b valid" not in text
     assert "<h2>Pictures</h2>" not in page_of(b)
 
 

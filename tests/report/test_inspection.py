@@ -86,4 +86,4 @@ def test_an_encoder_decoder() -> None:
     assert rollouts == {"encoder/layers/block/attention"}
     assert {"attention_0_decoder_cross", "distance_tokens", "distance_source_tokens"} <= set(pictures)
     page = token_page(found, "a", "b")
-    assert '"keys": ["e", "i", "n", "\\u2423", "H", "u"]' in page and '"queries": ["a", "\\u2423", "d"' in page
+    assert '"keys":["e","i","n","\\u2423","H","u"]' in page and '"queries":["a","\\u2423","d"' in page

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT
 from txjax.report.log_axis import label_log_axis
 from txjax.report.sweep_plots import parallel, per_axis
 from txjax.report.sweep_table import Group
+from txjax.report.theme import LIGHT
 
 LR, DECAY = "optimizer.peak_lr", "optimizer.weight_decay"
 LOSS = "eval/valid/loss"

@@ -140,7 +140,11 @@ def test_html_page(tmp_path, capsys):
         link for link in re.findall(r'(?:href|src|srcset)="([^"]*)"', text) if not link.startswith("data:image/png")
     ]
     assert [urllib.parse.unquote(link) for link in links] == ["../peak_lr=0.1,seed=0/report/index.html"]
-    assert text.count("<th><button>") > 6 and "aria-sort" in text and "://" not in text
+    assert text.count("<th><button>") > 6 and "aria-sort" in text
+    assert "://" not in text.replace("https://github.com/leeoniya/uPlot", "")  # in the notice of its licence
+    charts = json.loads(text.partition('id="curves">')[2].partition("</script>")[0])["charts"]
+    assert [chart["title"] for chart in charts] == ["eval/valid/loss", "train/loss"]
+    assert [line["name"] for line in charts[0]["lines"]][:7] == names[:7]  # best first
 
 
 def test_point_names_are_escaped(tmp_path, capsys):

@@ -1,7 +1,11 @@
-"""txjax export: writes a step of a run as a folder that Hugging Face's transformers loads."""
+"""txjax export: writes a step of a run as a folder that Hugging Face's transformers loads.
+
+--push=owner/name also makes the folder the content of a repository of the Hugging Face Hub, in one commit.
+"""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +14,7 @@ from txjax.cli.peft_folders import export_adapter
 from txjax.errors import UserError
 
 if TYPE_CHECKING:
+    from txjax.interop.huggingface.hub import Repository
     from txjax.types import PyTree
 
 SUMMARY = "write a checkpoint of a run as a Hugging Face folder"
@@ -23,6 +28,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--part", choices=("generator", "discriminator"), help="of a run of Electra: which encoder")
     parser.add_argument("--family", help="the model_type to write, where several families have the model")
     parser.add_argument("--adapter", action="store_true", help="the adapter alone, as a folder of peft")
+    parser.add_argument("--push", metavar="OWNER/NAME", help="the repository of the Hub that gets the folder")
+    parser.add_argument("--visibility", choices=("private", "public"), help="of a new repository; default: private")
+    parser.add_argument("--replace", action="store_true", help="push also into a repository that has other files")
     parser.add_trust()
     flags = parser.parse_args(argv)
 
@@ -41,6 +49,7 @@ def run(argv: list[str]) -> int:
 
     prepare()
     check_new("--to", flags.to)
+    repository = _repository(flags)
     loaded = read_config(flags.workdir, trusted_modules(flags.trust))
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
@@ -53,8 +62,7 @@ def run(argv: list[str]) -> int:
         trained = trained_paths(store, step)
         with new_folder("--to", flags.to) as folder:
             export_adapter(loaded, kernels, trained, folder, flags.family, facts.get("model_type"))
-        print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
-        return 0
+        return _finish(f"the adapter of step {step}", flags, repository)
     if getattr(model, "adapter", None) is not None:
         model, kernels = without_adapter(loaded, model, kernels)
         if model.adapter is not None:
@@ -66,7 +74,28 @@ def run(argv: list[str]) -> int:
         write_companions(loaded, kept, folder, facts)
         if isinstance(loaded, Experiment) and step > 0:  # not an import as it is
             write_model_card(folder, flags.workdir, step, store.record(step).get("metrics", {}), loaded)
-    print(f"step {step} of {flags.workdir} in {flags.to}")
+    return _finish(f"step {step}", flags, repository)
+
+
+def _repository(flags: argparse.Namespace) -> Repository | None:
+    """Where the folder is pushed, of which the Hub has been asked. None without `--push`."""
+    from txjax.interop.huggingface.hub import Repository
+
+    if flags.push is None:
+        for name in ("visibility", "replace"):
+            if getattr(flags, name):
+                raise UserError(f"--{name}", "--push=OWNER/NAME beside it")
+        return None
+    repository = Repository(flags.push, flags.visibility or "private", flags.replace)
+    repository.check()
+    return repository
+
+
+def _finish(content: str, flags: argparse.Namespace, repository: Repository | None) -> int:
+    print(f"{content} of {flags.workdir} in {flags.to}")
+    if repository is not None:
+        message = f"{content} of {flags.workdir.resolve().name}"  # no path of this machine
+        print(f"pushed to {repository.push(flags.to, message)}")
     return 0
 
 

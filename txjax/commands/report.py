@@ -33,10 +33,11 @@ def run(argv: list[str]) -> int:
     from txjax.log import plain
     from txjax.log.terminal_table import table
     from txjax.numbers import full
-    from txjax.report.curves import DARK, LIGHT, draw
+    from txjax.report.curves import draw
     from txjax.report.png import png
     from txjax.report.run_page import page, scores
     from txjax.report.runs import check_inside, read_runs
+    from txjax.report.theme import DARK, LIGHT
 
     runs = read_runs(flags.runs)
     out = flags.out or runs[0].workdir / "report"

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_bytes
-from txjax.report.curves import LIGHT, draw
+from txjax.report.curves import draw
 from txjax.report.png import png
 from txjax.report.runs import read_runs
+from txjax.report.theme import LIGHT
 
 
 def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:

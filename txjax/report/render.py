@@ -37,3 +37,4 @@ _FILTERS: dict[str, Any] = {
     "wav_address": wav_address,
 }
 _TEMPLATES.filters |= _FILTERS
+_TEMPLATES.policies["json.dumps_kwargs"] = {"separators": (",", ":")}

@@ -6,10 +6,13 @@ from typing import Any
 
 from txjax.log import Value
 from txjax.numbers import round_measured
+from txjax.report.charts import chart_data
 from txjax.report.gallery import gallery, inspections
+from txjax.report.panels import run_panels
 from txjax.report.rate_range import readings
 from txjax.report.render import render
 from txjax.report.runs import Run
+from txjax.report.theme import DARK, LIGHT
 from txjax.scaling import preregistration
 from txjax.train.run import goodput
 from txjax.tree import flatten, from_json
@@ -18,9 +21,11 @@ _FOLDED = ("perf/", "goodput")  # metrics of the machine, not of the model: roun
 
 
 def page(runs: Sequence[Run], light: bytes, dark: bytes, folder: Path) -> str:
-    """The HTML page: curves (PNG, light and dark), evaluation outputs, inspections, scores, configs, versions.
+    """The HTML page: curves, evaluation outputs, inspections, scores, configs, versions.
 
     Args:
+      light: the curves as a PNG, for a reader without scripts.
+      dark: the same on a dark screen.
       folder: where the page will be, since the pages of inspections are linked.
     """
     configs = [flatten(run.config) if run.config else {} for run in runs]
@@ -36,6 +41,7 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes, folder: Path) -> str:
         runs=runs,
         light=light,
         dark=dark,
+        charts=chart_data(run_panels(runs, LIGHT), run_panels(runs, DARK)),
         gallery=gallery(runs),
         inspections=inspections(runs, folder),
         scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in scores_by_run],

@@ -38,9 +38,16 @@ class Run:
 
     def series(self, key: str) -> tuple[list[int], list[float]]:
         """The steps and the finite values of one metric."""
+        finite = [(step, value) for step, value in self._points(key) if math.isfinite(value)]
+        return [step for step, _ in finite], [value for _, value in finite]
+
+    def gaps(self, key: str) -> list[int]:
+        """The steps at which one metric isn't finite."""
+        return [step for step, value in self._points(key) if not math.isfinite(value)]
+
+    def _points(self, key: str) -> list[tuple[int, float]]:
         points = [(int(row["step"]), row[key]) for row in self.rows if key in row]
-        kept = [(step, float(value)) for step, value in points if not isinstance(value, str) and math.isfinite(value)]
-        return [step for step, _ in kept], [value for _, value in kept]
+        return [(step, float(value)) for step, value in points if not isinstance(value, str)]
 
     def last(self) -> dict[str, Value]:
         """The last value of every metric."""

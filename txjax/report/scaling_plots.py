@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from txjax.report.curves import LIGHT, Theme, style_axes
 from txjax.report.log_axis import label_log_axis
 from txjax.report.png import DPI, write_figure
+from txjax.report.theme import LIGHT, Theme, style_axes
 from txjax.scaling.envelope import Envelope, envelope, sizes_on
 from txjax.scaling.isoflop import IsoFLOP
 from txjax.scaling.regression import Regression

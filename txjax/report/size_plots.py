@@ -10,8 +10,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from txjax.mup.coordinate_check import Check, Coordinates
 from txjax.mup.lr_transfer import Point, Transfer, average_seeds
-from txjax.report.curves import Theme, style_axes
 from txjax.report.log_axis import label_log_axis
+from txjax.report.theme import Theme, style_axes
 
 LABELLED = 4  # number of labelled lines in a panel, the steepest
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.report.curves import DARK, LIGHT, shade
 from txjax.report.render import render
 from txjax.report.sweep_axes import edges
 from txjax.report.sweep_table import SEED, Group, Row
+from txjax.report.theme import DARK, LIGHT, shade
 from txjax.sweep.names import labels
 
 Picture = tuple[bytes, bytes]  # PNGs in the light and the dark theme
@@ -27,7 +27,7 @@ def page(
     rows: Sequence[Row],
     groups: Sequence[Group],
     metric: str,
-    overlaid: Sequence[Picture],
+    overlaid: Sequence[tuple[bytes, bytes, dict[str, Any]]],
     by_setting: Sequence[Picture],
 ) -> str:
     """The HTML page of a sweep.
@@ -38,7 +38,7 @@ def page(
       rows: the points, best first.
       groups: the points averaged over seeds.
       metric: the ranking metric.
-      overlaid: plots of the curves of all points.
+      overlaid: plots of the curves of all points (at most one), in both themes, and the data of their charts.
       by_setting: plots of the metric against the axes.
     """
     finished = sum(row.state == "finished" for row in rows)

@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from txjax.report.axis_scale import Scale, wrap_label
-from txjax.report.curves import WORDS, Theme, shade, style_axes
+from txjax.report.panels import Panel, line_of
 from txjax.report.png import DPI
 from txjax.report.sweep_axes import axes_of, independent_axes
 from txjax.report.sweep_table import SEED, Group, Row
+from txjax.report.theme import WORDS, Theme, shade, style_axes
 from txjax.sweep.names import labels
 
 BROAD = 24  # characters of a line of a label of parallel coordinates
@@ -82,26 +83,36 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     return figure
 
 
-@rc_context(WORDS)
-def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
-    """One panel for each metric, with a line for every point that logged it, coloured by rank; the best are on top.
+def sweep_panels(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> list[Panel]:
+    """One panel for each metric, with a line for every point that logged it, coloured by rank.
 
     Args:
       rows: best first.
     """
-    figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=DPI, facecolor=theme.paper, layout=_layout())
-    for i, metric in enumerate(metrics):
-        axes = figure.add_subplot(1, len(metrics), i + 1)
-        style_axes(axes, theme, metric)
-        plotted: list[float] = []
-        for rank, row in reversed(list(enumerate(rows))):
-            steps, values = row.run.series(metric)
-            marker = "o" if len(steps) == 1 else ""
-            axes.plot(steps, values, color=shade(theme, rank, len(rows)), lw=1.4, marker=marker, ms=4)
-            plotted += values
-        low, high = np.percentile(plotted, [0, 98])  # so that a diverged run does not flatten the others
-        margin = 0.04 * (high - low) or 1.0
-        axes.set_ylim(low - margin, high + margin)
+    panels = []
+    for metric in metrics:
+        colors = [shade(theme, rank, len(rows)) for rank in range(len(rows))]
+        lines = [line_of(row.run, metric, color, row.name, None) for row, color in zip(rows, colors, strict=True)]
+        lines = [line for line in lines if line.steps]
+        low, high = np.percentile([value for line in lines for value in line.values], [0, 98])
+        margin = (
+            0.04 * (high - low) or 1.0
+        )  # without the largest 2%, so that a diverged run does not flatten the others
+        panels.append(Panel(metric, lines, 4.0, smooth=False, bottom=float(low - margin), top=float(high + margin)))
+    return panels
+
+
+@rc_context(WORDS)
+def curves(panels: Sequence[Panel], theme: Theme) -> Figure:
+    """The panels side by side; the best lines are on top."""
+    figure = Figure(figsize=(6.0 * len(panels), panels[0].inches), dpi=DPI, facecolor=theme.paper, layout=_layout())
+    for i, panel in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), i + 1)
+        style_axes(axes, theme, panel.title)
+        for line in reversed(panel.lines):
+            marker = "o" if len(line.steps) == 1 else ""
+            axes.plot(line.steps, line.values, color=line.color, lw=1.4, marker=marker, ms=4)
+        axes.set_ylim(panel.bottom, panel.top)
         axes.set_xlabel("step", fontsize=9, color=theme.faint)
     return figure
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from txjax.io.files import replace_bytes, replace_text
-from txjax.report.curves import DARK, LIGHT, Theme
+from txjax.report.charts import chart_data
 from txjax.report.png import png
 from txjax.report.runs import check_inside
 from txjax.report.sweep_axes import edges, independent_axes
 from txjax.report.sweep_page import Picture, page, rank_points
-from txjax.report.sweep_plots import curves, parallel, per_axis
+from txjax.report.sweep_plots import curves, parallel, per_axis, sweep_panels
 from txjax.report.sweep_results import print_all
 from txjax.report.sweep_table import Group, group_seeds, metric_of, read, to_json
+from txjax.report.theme import DARK, LIGHT, Theme
 
 
 def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
@@ -33,7 +34,8 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     points = rank_points(groups, metric)
     paths = [str(out / name) for name in pictures]
     logged = [name for name in dict.fromkeys([metric, "train/loss"]) if any(row.run.series(name)[0] for row in points)]
-    overlaid = [_draw_pictures(lambda theme: curves(points, logged, theme))] if logged else []
+    light, dark = (sweep_panels(points, logged, theme) for theme in (LIGHT, DARK))
+    overlaid = [(png(curves(light, LIGHT)), png(curves(dark, DARK)), chart_data(light, dark))] if logged else []
     html = out / "index.html"
     replace_text(html, page(folder, out, points, groups, metric, overlaid, list(pictures.values())))
     if as_json:

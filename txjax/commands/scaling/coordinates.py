@@ -35,9 +35,9 @@ def run(argv: list[str]) -> int:
     from txjax.mup.activations import OUTPUT, measure
     from txjax.mup.coordinate_check import check
     from txjax.parametrization import Standard
-    from txjax.report.curves import LIGHT
     from txjax.report.png import write_figure
     from txjax.report.size_plots import draw_coordinates
+    from txjax.report.theme import LIGHT
     from txjax.train.check import check as check_experiment
 
     prepare()

@@ -29,10 +29,10 @@ def run(argv: list[str]) -> int:
     from txjax.io.files import replace_text
     from txjax.log.terminal_table import table
     from txjax.mup.lr_transfer import transfer
-    from txjax.report.curves import LIGHT
     from txjax.report.png import write_figure
     from txjax.report.runs import read_runs
     from txjax.report.size_plots import draw_transfer
+    from txjax.report.theme import LIGHT
 
     runs = read_runs(_folders(flags.runs))
     metric = flags.metric or _metric(runs)

@@ -13,10 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-import rich.console
-import rich.markup
-import rich.progress
-
 from txjax.io import digest
 from txjax.io.cache_dir import cache_dir
 from txjax.io.disk import take_lock
@@ -111,10 +107,14 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
 @contextlib.contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr if that is a terminal; yields the function that advances it."""
-    with rich.progress.Progress(
-        *rich.progress.Progress.get_default_columns(),
-        console=rich.console.Console(stderr=True),
+    from rich.console import Console  # a config needs none of it
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    with Progress(
+        *Progress.get_default_columns(),
+        console=Console(stderr=True),
         disable=not sys.stderr.isatty(),
     ) as bar:
-        task = bar.add_task(rich.markup.escape(visible(description)), total=total)
+        task = bar.add_task(escape(visible(description)), total=total)
         yield lambda count: bar.advance(task, count)

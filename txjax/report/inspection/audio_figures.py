@@ -8,10 +8,10 @@ from jaxtyping import Float
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from txjax.report.curves import LIGHT
 from txjax.report.inspection.audio_views import AudioView, Span
 from txjax.report.inspection.style import DPI, Area, heat_colors
 from txjax.report.inspection.time_panels import Panel, time_panels
+from txjax.report.theme import LIGHT
 
 ENERGY = "magma"  # of spectrograms
 MASKED = "#c3cad4"

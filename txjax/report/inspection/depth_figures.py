@@ -7,9 +7,9 @@ from jaxtyping import Float
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, WORDS, style_axes
 from txjax.report.inspection.style import DPI, short
 from txjax.report.png import png
+from txjax.report.theme import LIGHT, WORDS, style_axes
 
 
 def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], unit: str) -> bytes:

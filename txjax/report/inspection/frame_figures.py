@@ -4,12 +4,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from txjax.report.curves import LIGHT
 from txjax.report.inspection.audio_figures import spectrogram
 from txjax.report.inspection.audio_views import AudioView
 from txjax.report.inspection.findings import Chosen, Inspection
 from txjax.report.inspection.style import heat, panels, short
 from txjax.report.inspection.time_panels import Panel, time_panels
+from txjax.report.theme import LIGHT
 
 ROW = 0.15  # inches of a token
 SQUARE = 2.5  # inches of a map from time to time

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from txjax.report.curves import LIGHT, WORDS
 from txjax.report.png import png
+from txjax.report.theme import LIGHT, WORDS
 
 INK = (0.95, 0.35, 0.0)  # of maps over pictures: more is less transparent
 TEXT_HEAT = "Blues"  # of maps of texts, whose labels are dark on white

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from txjax.report.curves import LIGHT, WORDS
 from txjax.report.inspection.style import DPI
 from txjax.report.png import png
+from txjax.report.theme import LIGHT, WORDS
 
 NARROWEST = 5.0  # inches of the axis of time
 WIDEST = 40.0

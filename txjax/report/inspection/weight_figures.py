@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from txjax.nn import Grid
-from txjax.report.curves import LIGHT, WORDS
 from txjax.report.inspection.style import DPI, panels
 from txjax.report.png import png
+from txjax.report.theme import LIGHT, WORDS
 
 SIMILARITY = "RdBu_r"  # of cosines from -1 to 1
 MOST = 14  # rows and columns of a grid that are drawn; of larger grids, evenly spread ones
