@@ -4,8 +4,8 @@
 
 Photos of any size are brought to 64 x 64 pixels: parts of them, some mirrored, to train on, and their middle to be
 evaluated. A tenth of them is held out for `eval/test` (docs/your_data.md). The model has as many classes as the folder.
-Without a folder it reads scikit-learn's scanned digits, which are much smaller. `txjax export` makes a folder of it that
-Hugging Face's ViTForImageClassification loads.
+Without a folder it reads scikit-learn's scanned digits, which are much smaller. `txjax export` makes a folder of it
+that Hugging Face's ViTForImageClassification loads.
 
 Cost: 3 minutes on one of two busy CPU cores.
 Score: eval/test/accuracy 0.583 of the scanned digits, which are no photos: a part of a digit may be another one.
