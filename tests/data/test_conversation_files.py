@@ -106,7 +106,7 @@ def test_no_link_leads_out_of_the_folder(tmp_path):
     (tmp_path / "talk").mkdir()
     write(tmp_path / "talk", {}, train=[entry("<image>", "One.", image="b/a.png")])
     (tmp_path / "talk" / "b").symlink_to(tmp_path / "photos")
-    with pytest.raises(UserError, match="expected images inside of .*talk, got '.*talk/b/a.png, a link out of it"):
+    with pytest.raises(UserError, match="expected files inside of .*talk, got '.*talk/b/a.png, a link out of it"):
         read(f"{tmp_path}/talk/*.json")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -263,6 +264,18 @@ def test_a_folder_is_listed_at_once_and_each_file_fetched_whole_in_one_request(k
     assert len(fetched) == len(files) and len(requests) == len(files) + 1 + (kind is ConversationFiles)
     assert sum(fetched) <= 1.2 * sum(path.stat().st_size for path in files)
     assert epoch(data_of(in_bucket(kind, url, corrupt="skip"))) and len(fetched) == len(files)
+
+
+def test_files_of_a_folder_are_fetched_side_by_side(folder, bucket, monkeypatch):
+    for number in range(8):
+        write_image(folder / "a" / f"{number}.png", {"text": f"film {number}"})
+    url = bucket(folder, "together")
+    barrier = threading.Barrier(4)
+    get = remote_files.RemoteStore.get
+    first = iter(range(4))
+    wait = lambda *words: (next(first, None) is not None and barrier.wait(timeout=60), get(*words))[1]  # noqa: E731
+    monkeypatch.setattr(remote_files.RemoteStore, "get", wait)
+    assert len(ImageFolder(url, held_out=0.0).open("train", ["image"])) == 8
 
 
 def test_a_full_cache_fetches_no_more_than_what_is_read(folder, web, monkeypatch, caplog):

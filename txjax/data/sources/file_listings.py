@@ -131,7 +131,8 @@ def path_inside(folder: str, files: Collection[str], base: str, name: str, place
       name: the path of the file from there, or its whole path.
       place: where the listing names it, for messages.
     """
-    inside = next((name[len(root) + 1 :] for root in _roots(folder) if name.startswith(f"{root}/")), None)
+    roots = (folder,) if is_url(folder) else _local_roots(os.path.abspath(folder))
+    inside = next((name[len(root) + 1 :] for root in roots if name.startswith(f"{root}/")), None)
     path = posixpath.normpath(posixpath.join(base, name) if inside is None else inside)
     if path.startswith(("/", "../")):
         raise UserError("data.source", f"a file inside of {folder}", f"{place()}: {name}")
@@ -141,6 +142,6 @@ def path_inside(folder: str, files: Collection[str], base: str, name: str, place
 
 
 @functools.lru_cache(maxsize=8)
-def _roots(folder: str) -> tuple[str, ...]:
-    """How whole paths of the files of a folder begin."""
-    return (folder,) if is_url(folder) else (os.path.abspath(folder), os.path.realpath(folder))
+def _local_roots(folder: str) -> tuple[str, ...]:
+    """How whole paths of the files of a folder of a disk begin."""
+    return folder, os.path.realpath(folder)

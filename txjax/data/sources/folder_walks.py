@@ -140,7 +140,7 @@ def find_in_folder(folder: str, names: Iterable[str]) -> dict[str, FileState]:
         path = Path(folder, name)
         target = path.resolve() if path.is_symlink() else resolve(path.parent)
         if not target.is_relative_to(root):
-            raise UserError(FIELD, f"images inside of {folder}", f"{path}, a link out of it")
+            raise UserError(FIELD, f"files inside of {folder}", f"{path}, a link out of it")
         if path.is_file():
             local[name] = LocalFile.of(str(path))
     return local

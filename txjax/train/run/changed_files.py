@@ -14,9 +14,13 @@ from txjax.types import UserError
 
 @contextlib.contextmanager
 def name_changed_files(workdir: Path | str) -> Iterator[None]:
-    """Errors inside that are of the data say which files have changed since the run of the workdir began.
+    """Errors inside that may follow from the data say which files have changed since the run of a workdir began.
 
-    A row that can't be used any more is no broken row then, which the data could leave out.
+    A row that can't be used any more is no broken row then, which the data could leave out; and classes that came or
+    went are no other config.
+
+    Args:
+      workdir: its path. Of the URL of one in a bucket nothing is known.
 
     Raises:
       UserError: in the place of these errors. Where no file has changed, they are as they were.
@@ -43,7 +47,7 @@ def _may_follow(error: Exception) -> bool:
 
 def _describe_changes(workdir: Path) -> str:
     """What happened to the files of the run of a workdir since it began; empty if that is nothing, or isn't known."""
-    with contextlib.suppress(UserError, OSError):
+    with contextlib.suppress(Exception):  # none may hide the error that asked for it
         noted = tree.read_json(workdir / "manifest.json").get("files") if has_steps(workdir) else None
         if isinstance(noted, dict) and noted:
             return describe_changes_since(noted, read_config(workdir))
