@@ -87,7 +87,9 @@ def lost_peers(error: BaseException | None, doing: str) -> RunError | None:
 
 
 def _is_of_xla(error: BaseException) -> bool:
-    """Whether XLA raised an error. A compiled function raises a ValueError, whose text begins with a status."""
+    """Whether an error, or its cause, is of XLA. A compiled function raises a ValueError that begins with a status."""
+    if isinstance(error, RunError) and error.__cause__ is not None:  # of a save, say
+        return _is_of_xla(error.__cause__)
     has_status = isinstance(error, ValueError) and re.match(r"[A-Z_]+: ", str(error)) is not None
     return isinstance(error, jax.errors.JaxRuntimeError) or has_status
 
