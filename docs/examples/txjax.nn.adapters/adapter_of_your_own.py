@@ -37,5 +37,4 @@ adapter = ShiftOutputs(paths=".*attention/(query|value)")
 model = Decoder(vocab=256, width=64, depth=4, heads=4, adapter=adapter)
 variables = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros([1, 8], int))
 query = variables["params"]["layers"]["block"]["attention"]["query"]
-print({name: leaf for name, leaf in query.items()})
-# {'bias': Boxed(value=ShapeDtypeStruct(shape=(4, 4, 16), dtype=float32), names=('layers', 'heads', 'head_size'), mesh=None, rules=None, inputs=0), 'kernel': Boxed(value=ShapeDtypeStruct(shape=(4, 64, 4, 16), dtype=float32), names=('layers', 'embed', 'heads', 'head_size'), mesh=None, rules=None, inputs=1), 'shift': {'shift': ShapeDtypeStruct(shape=(4, 4, 16), dtype=float32)}}
+print(sorted(query))  # ['bias', 'kernel', 'shift']

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from flax.traverse_util import flatten_dict
 
 from txjax.models.text.decoder import Decoder
 from txjax.nn.adapters import IA3, BitFit, Bottleneck, DoRA, LoRA, Prefix, Prompt, RsLoRA
@@ -22,16 +23,14 @@ for adapter in adapters:
     model = Decoder(vocab=256, width=64, depth=4, heads=4, adapter=adapter)
     params = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros([1, 8], int))["params"]
     optimizer = AdamW(groups=train_adapter()).tuning(model)
-    sizes = {
-        "/".join(key.key for key in path): leaf.value.size
-        for path, leaf in jax.tree.leaves_with_path(params, is_leaf=lambda leaf: hasattr(leaf, "value"))
-    }
-    print(f"{type(adapter).__name__}: {sum(size for path, size in sizes.items() if optimizer.trained(path)):,}")
-# LoRA: 4,096
-# RsLoRA: 294,912
-# DoRA: 4,608
-# IA3: 1,536
-# Bottleneck: 17,024
-# Prefix: 5,120
-# Prompt: 1,280
-# BitFit: 2,880
+    leaves = flatten_dict(params, sep="/").items()
+    trained = sum(leaf.value.size for path, leaf in leaves if optimizer.trained(path))
+    print(type(adapter).__name__, trained)
+# LoRA 4096
+# RsLoRA 294912
+# DoRA 4608
+# IA3 1536
+# Bottleneck 17024
+# Prefix 5120
+# Prompt 1280
+# BitFit 2880
