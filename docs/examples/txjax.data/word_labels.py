@@ -1,21 +1,9 @@
-"""A label for each word.
+"""A class for each word: names of entities in WNUT 17, a prepared set of TFDS."""
 
-The classes are those that the library `datasets` writes into the schema of an Arrow or Parquet file.
-"""
+from txjax.data import TFDS, TokenLabels, Trained, WordPiece
 
-import json
-
-import numpy as np
-import pyarrow as pa
-
-from txjax.data import ArrowFiles, TokenLabels
-
-tags = {"_type": "Sequence", "feature": {"_type": "ClassLabel", "names": ["O", "B-PER", "I-PER"]}}
-table = pa.table({"words": [["Ada", "met", "Bob", "Smith"]] * 20, "tags": [[1, 0, 1, 2]] * 20})
-table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": {"tags": tags}}})})
-with pa.ipc.new_stream("train.arrow", table.schema) as stream:
-    stream.write_table(table)
-
-data = TokenLabels(source=ArrowFiles("train.arrow"), text=("words",), label="tags", length=32)
-example = data.open().example(0, epoch=0, rng=np.random.default_rng(0))
-print(data.class_names(), example["targets"][example["weights"] > 0])
+source = TFDS(name="wnut17")
+tokenizer = Trained(source=source, features=("tokens",), algorithm=WordPiece(), size=8000)
+data = TokenLabels(source=source, text=("tokens",), label="tags", length=64, tokenizer=tokenizer)
+print({name: (array.shape, array.dtype.name) for name, array in data.spec().items() if name != "id"})
+# {'weights': ((64,), 'float32'), 'tokens': ((64,), 'int32'), 'segments': ((64,), 'int32'), 'types': ((64,), 'int32'), 'targets': ((64,), 'int32')}

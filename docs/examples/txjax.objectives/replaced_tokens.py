@@ -19,5 +19,6 @@ objective = ReplacedToken(mask_id=99, vocab=99, rate=0.25)
 batch = {"id": jnp.array([0]), "tokens": jnp.arange(16)[None], "weights": jnp.ones([1, 16])}
 variables = jax.eval_shape(partial(objective.init, model), {"params": key}, batch)
 output = jax.eval_shape(partial(objective, model, train=True), variables, batch, key)
-print(list(output.losses), list(output.metrics))
-# ['masked_token', 'replaced_token'] ['accuracy', 'replaced', 'replaced_accuracy', 'replaced_auc', 'replaced_precision', 'replaced_recall']
+print(list(output.losses))  # ['masked_token', 'replaced_token']
+print([name for name in output.metrics if name.startswith("replaced")])
+# ['replaced', 'replaced_accuracy', 'replaced_auc', 'replaced_precision', 'replaced_recall']

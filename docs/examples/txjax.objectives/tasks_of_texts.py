@@ -33,10 +33,16 @@ tasks = (
     (Spans(), StartEnd(), texts | labels),
     (MultipleChoice(), Classes(1, FirstToken()), texts | labels | choices),
     (TokenClassification(), TokenClasses(10), texts | of_tokens),
-    (WithNextToken(weight=0.5), Heads({"task": Classes(3, MeanTokens()), "text": Tied()}), texts | labels | of_tokens),
+    (WithNextToken(weight=0.5), Heads({"task": Classes(3, MeanTokens()), "text": Tied()}), texts | labels),
 )
 for objective, head, batch in tasks:
     model = Bert(vocab=10, width=32, depth=1, heads=4, head=head)
     variables = jax.eval_shape(partial(objective.init, model), {"params": key}, batch)
     output = jax.eval_shape(partial(objective, model, train=True), variables, batch, key)
     print(type(objective).__name__, list(output.losses), list(output.metrics))
+# Classification ['classification'] ['accuracy']
+# Regression ['regression'] ['absolute_error']
+# Spans ['spans'] ['exact_match']
+# MultipleChoice ['multiple_choice'] ['accuracy']
+# TokenClassification ['token_classification'] ['accuracy']
+# WithNextToken ['classification', 'next_token'] ['accuracy', 'text_accuracy']

@@ -1,0 +1,9 @@
+"""When a run saves, and what stays.
+
+The newest three steps, and the best by a score of an evaluation named `valid`.
+"""
+
+from txjax.checkpoint import Checkpoints
+
+checkpoint = Checkpoints(every_steps=1000, keep=3, best="eval/valid/loss", best_mode="min")
+print(checkpoint.keep, checkpoint.best)  # 3 eval/valid/loss

@@ -1,0 +1,23 @@
+"""Formulas of the loss, at the published parameters of two of them.
+
+The loss of Chinchilla, 70 billion parameters and 1.4 trillion tokens (Hoffmann et al. 2022; Kaplan et al. 2020).
+"""
+
+import numpy as np
+
+from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, Parametric
+
+points = {"params": np.array([70e9]), "tokens": np.array([1.4e12])}
+chinchilla = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}
+kaplan = {"Nc": 8.8e13, "Dc": 5.4e13, "alpha_N": 0.076, "alpha_D": 0.095}
+for curve, parameters in ((Parametric(), chinchilla), (Kaplan(), kaplan)):
+    log_loss, _ = curve.log_loss(curve.theta(parameters), points)
+    print(curve.name, np.exp(log_loss).round(2), curve.optimum(parameters, flops=5.9e23))
+# parametric [1.94] {'params': 32540871951.3525, 'tokens': 3021840763220.43}
+# kaplan [1.74] None
+
+for curve in (Overtraining(), DataConstrained(), Broken(role="flops", breaks=1)):
+    print(curve.name, curve.needs, curve.parameters)
+# overtraining ('params', 'tokens') ('E', 'a', 'b', 'eta')
+# data_constrained ('params', 'tokens', 'unique_tokens') ('E', 'A', 'B', 'alpha', 'beta', 'R_D', 'R_N')
+# broken ('flops',) ('E', 'b', 'c0', 'c1', 'd1', 'f1')
