@@ -3,6 +3,9 @@
 Patterns match whole paths. `layer_decay` is beside the groups: lower layers learn slower.
 """
 
+from txjax.models.text.bert import Bert
+from txjax.nn import Classes, FirstToken
+from txjax.nn.adapters import LoRA
 from txjax.optim import AdamW, Group, LayerDecay, train_adapter, train_all_but, train_only
 
 paths = ("embed/embedding", "layers/block/attention/query/kernel", "layers/block/mlp/up/bias", "head/kernel")
@@ -18,5 +21,7 @@ for name, choice in groups.items():
 # the head alone [0.0, 0.0, 0.0, 1.0]
 # all but the embedding [0.0, 1.0, 1.0, 1.0]
 
-print(train_adapter("head/.*"))
-# (Group(pattern='({adapter})|(head/.*)', lr=1.0, weight_decay=1.0, trainable=True), Group(pattern='(?!(({adapter})|(head/.*))$).*', lr=1.0, weight_decay=1.0, trainable=False))
+model = Bert(vocab=100, width=32, depth=2, heads=4, head=Classes(3, FirstToken()), adapter=LoRA(rank=4))
+tuning = AdamW(groups=train_adapter("head/.*")).tuning(model)
+print([tuning.trained(path) for path in (*paths, "layers/block/attention/query/lora/up/kernel")])
+# [False, False, False, True, True]

@@ -13,4 +13,4 @@ for kind in (AdamW, Muon, Lion, SGD, LARS, Adafactor):
     optimizer = kind(peak_lr=0.01, schedule=Constant(), weight_decay=0.0, clip=None)
     update = optimizer.build(num_steps=100, axes=axes)
     steps, _ = update.update(grads, update.init(params), params)
-    print(kind.__name__, f"{optax.global_norm(steps):.4f}")
+    print(kind.__name__, f"{optax.tree.norm(steps):.4f}")

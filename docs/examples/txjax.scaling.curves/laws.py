@@ -12,9 +12,12 @@ chinchilla = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}
 kaplan = {"Nc": 8.8e13, "Dc": 5.4e13, "alpha_N": 0.076, "alpha_D": 0.095}
 for curve, parameters in ((Parametric(), chinchilla), (Kaplan(), kaplan)):
     log_loss, _ = curve.log_loss(curve.theta(parameters), points)
-    print(curve.name, np.exp(log_loss).round(2), curve.optimum(parameters, flops=5.9e23))
-# parametric [1.94] {'params': 32540871951.3525, 'tokens': 3021840763220.43}
-# kaplan [1.74] None
+    print(curve.name, np.exp(log_loss).round(2))
+# parametric [1.94]
+# kaplan [1.74]
+
+best = Parametric().optimum(chinchilla, flops=5.9e23)
+print({name: f"{value:.1e}" for name, value in best.items()})  # {'params': '3.3e+10', 'tokens': '3.0e+12'}
 
 for curve in (Overtraining(), DataConstrained(), Broken(role="flops", breaks=1)):
     print(curve.name, curve.needs, curve.parameters)

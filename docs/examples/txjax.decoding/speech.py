@@ -1,0 +1,16 @@
+"""Texts from frames: the best path, and the best text.
+
+In both frames the blank is the likeliest class, and yet "a" is the likeliest text, by its three paths (Graves et al.
+2006).
+"""
+
+import jax.numpy as jnp
+
+from txjax.decoding import BestPath, PrefixBeam
+
+logits = jnp.log(jnp.array([[[0.4, 0.6], [0.4, 0.6]]]))  # "a" and the blank in two frames
+for search in (BestPath(), PrefixBeam(size=4)):
+    texts = search(logits, frames=jnp.array([2]))
+    print(type(search).__name__, int(texts.lengths[0, 0]), jnp.exp(texts.scores[0, 0]).round(2))
+# BestPath 0 0.35999998
+# PrefixBeam 1 0.64

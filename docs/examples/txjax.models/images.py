@@ -1,0 +1,40 @@
+"""Classifiers of images, from convolutions to attention.
+
+The last features of a hierarchical model have a quarter of the first ones' tokens for each stage.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from txjax.models import Stage
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.conv_next import ConvNeXt
+from txjax.models.vision.cvt import CvT
+from txjax.models.vision.efficient_net import EfficientNet, InvertedStage
+from txjax.models.vision.max_vit import MaxViT
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.rep_lk_net import RepLKNet
+from txjax.models.vision.res_net import BiT, ResNet
+from txjax.models.vision.swin import Swin
+from txjax.models.vision.vit import ViT
+from txjax.nn import Classes, FirstToken, MeanTokens, PatchEmbedding, WindowAttention
+
+head = Classes(10, MeanTokens())
+stages = (Stage(width=32, depth=1, heads=2), Stage(width=64, depth=1, heads=4))
+models = (
+    ConvNet(width=32, depth=1, head=head),
+    ResNet(stages=stages, head=head),
+    BiT(stages=stages, head=head),
+    EfficientNet(stages=(InvertedStage(16, 1, ratio=1, stride=1), InvertedStage(24, 1)), head=head),
+    ConvNeXt(stages=stages, stem=PatchEmbedding(patch=4), head=head),
+    RepLKNet(stages=stages, sides=(7, 5), head=head),
+    MetaFormer(stages=stages, head=head),
+    Swin(stages=stages, stem=PatchEmbedding(patch=4), mixer=WindowAttention(side=4), head=head),
+    CvT(stages=stages, head=Classes(10, FirstToken())),
+    MaxViT(stages=stages, mixer=WindowAttention(side=4), head=head),
+    ViT(patch=8, width=32, depth=2, heads=4, head=Classes(10, FirstToken())),
+)
+for model in models:
+    logits, variables = jax.eval_shape(model.init_with_output, jax.random.key(0), jnp.zeros([2, 64, 64, 3]))
+    size = sum(leaf.size for leaf in jax.tree.leaves(variables["params"]))
+    print(type(model).__name__, logits.shape, f"{size:,}")
