@@ -22,9 +22,8 @@ class Greedy(Search):
 model = Decoder(vocab=20, width=32, depth=1, heads=4)
 prompts = {"tokens": jnp.array([[1, 2, 3]])}
 variables = jax.jit(model.init)(jax.random.key(0), **prompts)
-for search in (Beam(size=1), Beam(size=4, length_penalty=0.6, end=(0,)), Greedy()):
+for search in (Beam(size=4, length_penalty=0.6, end=(0,)), Greedy()):
     texts = jax.jit(lambda variables, search=search: search(Cached(model), variables, prompts, 4, jax.random.key(1)))
     print(type(search).__name__, texts(variables)[0])
-# Beam [18 18 18 18]
 # Beam [18 18 18 18]
 # Greedy [18 18 18 18]

@@ -11,6 +11,6 @@ from txjax.decoding import BestPath, PrefixBeam
 logits = jnp.log(jnp.array([[[0.4, 0.6], [0.4, 0.6]]]))  # "a" and the blank in two frames
 for search in (BestPath(), PrefixBeam(size=4)):
     texts = search(logits, frames=jnp.array([2]))
-    print(type(search).__name__, int(texts.lengths[0, 0]), jnp.exp(texts.scores[0, 0]).round(2))
-# BestPath 0 0.35999998
+    print(type(search).__name__, texts.lengths[0, 0], f"{jnp.exp(texts.scores[0, 0]):.2f}")
+# BestPath 0 0.36
 # PrefixBeam 1 0.64

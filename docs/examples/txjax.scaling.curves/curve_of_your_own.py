@@ -18,7 +18,7 @@ class Floor(Curve):
     def log_loss(self, theta, points):
         e, a, alpha = theta
         n = np.log(points["params"])
-        floor, power = np.exp(e), np.exp(a - alpha * n)
+        floor, power = np.full_like(n, np.exp(e)), np.exp(a - alpha * n)
         total = floor + power
         return np.log(total), np.column_stack([floor, power, -power * n]) / total[:, None]
 

@@ -1,0 +1,33 @@
+"""An evaluator of your own: the mean probability of the likeliest token."""
+
+import dataclasses
+
+import jax
+
+import txjax
+from txjax.data import NextTokenWindows
+from txjax.eval import Evaluator
+from txjax.eval.evaluation import add, mean_of
+from txjax.nn import Logits
+from txjax.types import Mean
+
+
+@dataclasses.dataclass
+class Confidence(Evaluator):
+    """Scores: `confidence`."""
+
+    def start(self, context):
+        model, objective = context.model, context.objective
+
+        def confidence(variables, batch):
+            logits = Logits.of(model.apply(variables, **objective.inputs(model, batch), train=False))
+            return Mean.of(logits.reduce(lambda rows: jax.nn.softmax(rows).max(-1)), batch["weights"])
+
+        program = context.program(confidence)
+        return lambda variables, step: {
+            "confidence": mean_of(add(context.run_batches(program, variables, context.source, self.max_batches)))
+        }
+
+
+experiment = txjax.load_config("txjax:text/gpt_tiny", {"num_steps": 2, "trackers": (), "checkpoint.best": None})
+experiment.evals = {"sure": Confidence(data=NextTokenWindows(split="validation"), max_batches=2)}

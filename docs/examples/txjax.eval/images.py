@@ -1,0 +1,33 @@
+"""Scores of a classifier of images, and of its features.
+
+Two updates only: the run shows what is scored, not how well.
+"""
+
+import txjax
+from txjax.data import Images
+from txjax.eval import (
+    Calibration,
+    ClassReport,
+    EarlyStopping,
+    Evaluation,
+    FewShot,
+    LinearProbe,
+    NearestNeighbours,
+    Predictions,
+)
+
+experiment = txjax.load_config("txjax:vision/vit_digits", {"num_steps": 2, "batch_size": 16, "trackers": ()})
+test = dict(data=Images(split="test"), every_steps=100, max_batches=2)
+experiment.evals = {
+    "test": Evaluation(**test),
+    "predicted": Predictions(**test, metrics=("accuracy", "f1_macro")),
+    "calibration": Calibration(**test, bins=10),
+    "classes": ClassReport(**test),
+    "probe": LinearProbe(**test, max_train=200, max_iterations=5000),
+    "neighbours": NearestNeighbours(**test, max_train=200, k=10),
+    "few_shot": FewShot(**test, max_train=200, shots=(1, 5)),
+}
+experiment.checkpoint.best = "eval/test/accuracy"
+experiment.stop = EarlyStopping("eval/test/accuracy", patience=5, mode="max")
+scores = txjax.fit(experiment, "runs/digits").evaluate()
+print(sorted(scores))

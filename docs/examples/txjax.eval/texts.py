@@ -1,0 +1,19 @@
+"""Scores of a language model, and texts that it writes while it is trained."""
+
+import txjax
+from txjax.data import NextTokenWindows
+from txjax.decoding import Sampling
+from txjax.eval import Harness, Perplexity, Samples
+
+experiment = txjax.load_config("txjax:text/gpt_tiny", {"num_steps": 2, "trackers": (), "checkpoint.best": None})
+valid = dict(data=NextTokenWindows(split="validation"), every_steps=100)
+experiment.evals = {
+    "valid": Perplexity(**valid, max_batches=2),
+    "written": Samples(**valid, prompts=("def ",), texts=2, length=20, search=Sampling(temperature=0.8)),
+}
+run = txjax.fit(experiment, "runs/gpt")
+print(sorted(run.evaluate()))
+print((run.workdir / "samples" / "written" / "2.txt").exists())
+
+# After the training also tasks of lm-evaluation-harness, the extra `harness`.
+experiment.evals["tasks"] = Harness(**valid, tasks=("hellaswag", "arc_easy"), limit=100)

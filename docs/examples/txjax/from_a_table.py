@@ -1,0 +1,24 @@
+"""A classifier of the texts in a table, from training to predictions."""
+
+import pandas as pd
+
+import txjax
+
+words = {"good": ["fine", "great", "lovely"], "bad": ["dull", "awful", "boring"]}
+rows = [
+    {"review": f"A {word} film, {n}.", "stars": label} for label in words for word in words[label] for n in range(40)
+]
+fields = {
+    "data.source": pd.DataFrame(rows),
+    "data.text": "review",
+    "data.label": "stars",
+    "model.width": 32,
+    "model.depth": 1,
+    "num_steps": 60,
+}
+experiment = txjax.load_config("txjax:text/classifier", fields)
+run = txjax.fit(experiment, "runs/reviews")
+print(run.finished, len(run.metrics))
+
+run = txjax.open("runs/reviews", step="last")
+print(isinstance(run, txjax.Run), [prediction.label for prediction in run.predict([{"review": "A lovely film."}])])
