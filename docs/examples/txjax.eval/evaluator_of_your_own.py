@@ -29,5 +29,7 @@ class Confidence(Evaluator):
         }
 
 
-experiment = txjax.load_config("txjax:text/gpt_tiny", {"num_steps": 2, "trackers": (), "checkpoint.best": None})
+experiment = txjax.load_config("txjax:text/gpt_tiny", {"trackers": (), "checkpoint.best": None})
 experiment.evals = {"sure": Confidence(data=NextTokenWindows(split="validation"), max_batches=2)}
+run = txjax.fit(experiment, "runs/sure", until=2)
+print([name for name in run.metrics[-1] if name.startswith("eval/sure")])

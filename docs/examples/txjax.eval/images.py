@@ -16,7 +16,7 @@ from txjax.eval import (
     Predictions,
 )
 
-experiment = txjax.load_config("txjax:vision/vit_digits", {"num_steps": 2, "batch_size": 16, "trackers": ()})
+experiment = txjax.load_config("txjax:vision/vit_digits", {"batch_size": 16, "trackers": ()})
 test = dict(data=Images(split="test"), every_steps=100, max_batches=2)
 experiment.evals = {
     "test": Evaluation(**test),
@@ -29,5 +29,5 @@ experiment.evals = {
 }
 experiment.checkpoint.best = "eval/test/accuracy"
 experiment.stop = EarlyStopping("eval/test/accuracy", patience=5, mode="max")
-scores = txjax.fit(experiment, "runs/digits").evaluate()
+scores = txjax.fit(experiment, "runs/digits", until=2).evaluate()
 print(sorted(scores))

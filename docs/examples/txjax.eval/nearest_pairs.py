@@ -34,11 +34,10 @@ experiment = Experiment(
     objective=SoftmaxContrastive(),
     data=CaptionedImages(**photos),
     evals={"pairs": ImageTextRetrieval(data=CaptionedImages(**photos, split="test"), at=(1, 5))},
-    num_steps=2,
     batch_size=8,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/photos").evaluate()))
+print(sorted(txjax.fit(experiment, "runs/photos", until=2).evaluate()))
 
 # For a model of texts in two languages: the same rows in both.
 rows = dict(source=JSONLines("photos/metadata.jsonl"), split="test", tokenizer=tokenizer, length=16)

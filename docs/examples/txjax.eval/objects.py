@@ -34,8 +34,7 @@ experiment = Experiment(
     objective=SetPrediction(),
     data=Detections(**data),
     evals={"boxes": AveragePrecision(data=Detections(**data, split="validation"))},
-    num_steps=2,
     batch_size=4,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/boxes").evaluate()))
+print(sorted(txjax.fit(experiment, "runs/boxes", until=2).evaluate()))

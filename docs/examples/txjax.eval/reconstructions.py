@@ -4,8 +4,8 @@ import txjax
 from txjax.data import Images
 from txjax.eval import Reconstructions
 
-experiment = txjax.load_config("txjax:vision/mae_digits", {"num_steps": 2, "trackers": (), "checkpoint.best": None})
+experiment = txjax.load_config("txjax:vision/mae_digits", {"trackers": (), "checkpoint.best": None})
 digits = Images(split="test", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
-experiment.evals = {"painted": Reconstructions(data=digits, count=8)}
-run = txjax.fit(experiment, "runs/mae")
+experiment.evals = {"painted": Reconstructions(data=digits, every_steps=2, count=8)}
+run = txjax.fit(experiment, "runs/mae", until=2)
 print(sorted(path.name for path in (run.workdir / "pictures" / "painted").iterdir()))

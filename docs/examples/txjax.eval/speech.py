@@ -31,8 +31,7 @@ experiment = Experiment(
     objective=CTC(),
     data=Utterances(**speech),
     evals={"words": ErrorRates(data=test, search=BestPath())},
-    num_steps=2,
     batch_size=4,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/speech").evaluate()))
+print(sorted(txjax.fit(experiment, "runs/speech", until=2).evaluate()))

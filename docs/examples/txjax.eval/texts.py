@@ -5,13 +5,13 @@ from txjax.data import NextTokenWindows
 from txjax.decoding import Sampling
 from txjax.eval import Harness, Perplexity, Samples
 
-experiment = txjax.load_config("txjax:text/gpt_tiny", {"num_steps": 2, "trackers": (), "checkpoint.best": None})
-valid = dict(data=NextTokenWindows(split="validation"), every_steps=100)
+experiment = txjax.load_config("txjax:text/gpt_tiny", {"trackers": (), "checkpoint.best": None})
+valid = dict(data=NextTokenWindows(split="validation"), every_steps=2)
 experiment.evals = {
     "valid": Perplexity(**valid, max_batches=2),
     "written": Samples(**valid, prompts=("def ",), texts=2, length=20, search=Sampling(temperature=0.8)),
 }
-run = txjax.fit(experiment, "runs/gpt")
+run = txjax.fit(experiment, "runs/gpt", until=2)
 print(sorted(run.evaluate()))
 print((run.workdir / "samples" / "written" / "2.txt").exists())
 

@@ -28,8 +28,7 @@ experiment = Experiment(
     evals={
         "written": GeneratedTexts(Pairs(**texts, split="test"), metrics=("chrf", "exact_match"), search=Beam(size=2))
     },
-    num_steps=2,
     batch_size=8,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/cats").evaluate()))
+print(sorted(txjax.fit(experiment, "runs/cats", until=2).evaluate()))

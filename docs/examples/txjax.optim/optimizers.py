@@ -14,4 +14,10 @@ for kind in (AdamW, Muon, Lion, SGD, LARS, Adafactor):
     optimizer = kind(peak_lr=0.01, schedule=Constant(), weight_decay=0.0, clip=None)
     update = optimizer.build(num_steps=100, axes=axes)
     steps, _ = update.update(grads, update.init(params), params)
-    print(kind.__name__, f"{optax.tree.norm(steps):.4f}")
+    print(kind.__name__, f"{optax.tree.norm(steps):.1e}")
+# AdamW 5.7e-02
+# Muon 8.9e-03
+# Lion 5.7e-02
+# SGD 4.9e-03
+# LARS 4.5e-05
+# Adafactor 4.5e-02

@@ -9,4 +9,4 @@ parts = [Mean.of(losses[:2], weights[:2]), Mean.of(losses[2:], weights[2:])]
 print(sum(part.value for part in parts) / 2, (parts[0] + parts[1]).value)  # 4.5 4.0
 
 output = ObjectiveOutput(losses={"next_token": parts[0] + parts[1]}, metrics={"accuracy": Mean.of(losses > 3, weights)})
-print(f"{output.metrics['accuracy'].value:.2f}")
+print(f"{output.metrics['accuracy'].value:.2f}")  # 0.67

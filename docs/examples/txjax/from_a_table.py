@@ -14,6 +14,7 @@ fields = {
     "data.label": "stars",
     "model.width": 32,
     "model.depth": 1,
+    "optimizer.schedule.warmup_steps": 10,
     "num_steps": 60,
 }
 experiment = txjax.load_config("txjax:text/classifier", fields)

@@ -14,4 +14,6 @@ rows = [
 pd.DataFrame(rows).to_csv("runs.csv", index=False)
 law = txjax.fit_law("runs.csv", form="parametric", bootstrap=0)
 print({name: round(value, 2) for name, value in law.fitted.parameters.items()})
-print(law.predict({"params": 1e9, "tokens": 2e10}))
+# {'E': 1.69, 'A': 406.4, 'B': 410.7, 'alpha': 0.34, 'beta': 0.28}
+prediction = law.predict({"params": 1e8, "tokens": 2e9})
+print(round(prediction["loss"], 3))  # 3.486
