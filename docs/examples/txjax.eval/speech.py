@@ -20,7 +20,7 @@ Path("speech").mkdir()
 for split in ("train", "test"):
     rows = []
     for n in range(8):
-        soundfile.write(f"speech/{split}{n}.wav", np.sin(np.arange(8000.0) * n / 10) / 2, samplerate=8000)
+        soundfile.write(f"speech/{split}{n}.wav", np.sin(np.arange(8000.0) * (n + 1) / 10) / 2, samplerate=8000)
         rows.append({"audio": f"{split}{n}.wav", "text": ("one", "two")[n % 2]})
     Path(f"speech/{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -32,3 +32,4 @@ experiment = Experiment(
     trackers=(),
 )
 print(sorted(txjax.fit(experiment, "runs/cats", until=2).evaluate()))
+# ['eval/written/chrf', 'eval/written/exact_match']
