@@ -72,9 +72,10 @@ def is_public_method(name: str) -> bool:
 
 
 def links(name: PublicName, examples: list[Example]) -> str:
-    """Links to the examples below that show a name."""
-    shown = [f"[{example.title}](#{example.anchor()})" for example in examples if example.shows(name)]
-    return f"\n\n*Example*: {', '.join(shown)}." if shown else ""
+    """Links to at most three of the examples below that show a name, the shortest ones."""
+    shown = sorted((example for example in examples if example.shows(name)), key=lambda example: len(example.code))[:3]
+    targets = [f"[{example.title}](#{example.anchor()})" for example in shown]
+    return f"\n\n*Example*: {', '.join(targets)}." if targets else ""
 
 
 def entry(name: PublicName, examples: list[Example]) -> str:

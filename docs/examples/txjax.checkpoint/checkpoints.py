@@ -1,6 +1,6 @@
-"""When a run saves, and what stays.
+"""Checkpoints.
 
-The newest three steps, and the best by a score of an evaluation named `valid`.
+A run keeps the newest three, and the best by a score of its evaluation `valid`.
 """
 
 from txjax.checkpoint import Checkpoints

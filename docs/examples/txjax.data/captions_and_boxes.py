@@ -1,4 +1,4 @@
-"""Images with captions, and with boxes.
+"""Captions and boxes.
 
 Columns of a folder's `metadata.jsonl`, and annotations like COCO's: a box is left, top, width, height in pixels.
 """

@@ -1,4 +1,7 @@
-"""A data set of your own: sequences to copy."""
+"""A data set of your own.
+
+Sequences to copy.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Images of a folder, with the augmentations of a recipe for ViTs."""
+"""Augmented images.
+
+A folder of images, with the augmentations of a recipe for ViTs.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Two examples mixed into one, and the share of the first."""
+"""Mixup and CutMix.
+
+Two examples mixed into one, and the share of the first.
+"""
 
 import numpy as np
 

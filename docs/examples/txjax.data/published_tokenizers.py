@@ -1,4 +1,7 @@
-"""Tokenizers of published models: a folder as transformers saves it, and a file of SentencePiece."""
+"""Tokenizers of published models.
+
+A folder as transformers saves it, and a file of SentencePiece.
+"""
 
 from pathlib import Path
 

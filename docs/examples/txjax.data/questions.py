@@ -1,4 +1,7 @@
-"""Questions about images that a program asks: how many objects are there?"""
+"""Questions of your own.
+
+How many objects are there in an image?
+"""
 
 import dataclasses
 import json

@@ -1,4 +1,7 @@
-"""Recordings with classes, and with transcripts."""
+"""Recordings.
+
+With classes, and with transcripts.
+"""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Several data sets: mixed by weights, or side by side for several tasks.
+"""Several data sets.
 
-Sets of TFDS; txjax brings small ones of its own, which need no network.
+Side by side for several tasks, or mixed by weights.
 """
 
 from txjax.data import TFDS, Images, Mixture, NextTokenWindows, Tasks

@@ -1,4 +1,7 @@
-"""A text and the text that follows from it: for an encoder-decoder, and for a decoder."""
+"""Sources and targets.
+
+A text and the text that follows from it, for an encoder-decoder and for a decoder.
+"""
 
 import json
 from pathlib import Path

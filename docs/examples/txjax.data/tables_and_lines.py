@@ -1,4 +1,7 @@
-"""The same rows in files of five kinds."""
+"""Files of rows.
+
+The same rows in files of five kinds.
+"""
 
 import io
 import tarfile

@@ -1,4 +1,7 @@
-"""Files of text, and pairs of their sentences for BERT."""
+"""Files of text.
+
+Pairs of neighbouring sentences for BERT; half of the second ones come from elsewhere.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Texts with labels: of a text or a pair, or of one of several endings."""
+"""Texts with labels.
+
+Labels of a text, of a pair, or of one of several endings.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tokenizers without training, and one of your own."""
+"""Bytes, characters, a tokenizer of your own."""
 
 import dataclasses
 

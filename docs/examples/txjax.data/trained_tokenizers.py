@@ -1,4 +1,7 @@
-"""Tokenizers that are trained on the texts of a data set."""
+"""Trained tokenizers.
+
+They are trained on the texts of a data set when they are first needed.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Transforms of images, and one of your own."""
+"""Transforms, and one of your own."""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""A class for each word: names of entities in WNUT 17, a prepared set of TFDS."""
+"""A class for each word.
+
+Names in WNUT 17, a prepared set of TFDS.
+"""
 
 from txjax.data import TFDS, TokenLabels, Trained, WordPiece
 

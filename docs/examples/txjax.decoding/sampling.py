@@ -1,4 +1,7 @@
-"""Sampling: the probabilities of four tokens, and a token of each of three texts."""
+"""Sampling.
+
+The probabilities of four tokens, and a token of each of three texts.
+"""
 
 import jax
 import jax.numpy as jnp

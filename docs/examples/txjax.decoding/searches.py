@@ -1,4 +1,4 @@
-"""Searches: a beam, and one of your own."""
+"""Searches, and one of your own."""
 
 import jax
 import jax.numpy as jnp

@@ -1,7 +1,6 @@
-"""Texts from frames: the best path, and the best text.
+"""Texts of frames.
 
-In both frames the blank is the likeliest class, and yet "a" is the likeliest text, by its three paths (Graves et al.
-2006).
+The blank is the likeliest class in both frames, and yet "a" is the likeliest text, by its three paths.
 """
 
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""All tokens of an image in a few steps, as in MaskGIT."""
+"""Tokens of an image.
+
+All of them in a few steps, as in MaskGIT.
+"""
 
 import jax
 import jax.numpy as jnp

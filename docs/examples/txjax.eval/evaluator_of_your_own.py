@@ -1,4 +1,7 @@
-"""An evaluator of your own: the mean probability of the likeliest token."""
+"""An evaluator of your own.
+
+The mean probability of the likeliest token.
+"""
 
 import dataclasses
 

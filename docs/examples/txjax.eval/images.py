@@ -1,4 +1,4 @@
-"""Scores of a classifier of images, and of its features.
+"""Classifiers and their features.
 
 Two updates only: the run shows what is scored, not how well.
 """

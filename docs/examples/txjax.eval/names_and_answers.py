@@ -1,6 +1,6 @@
-"""Names in texts, and written answers about images.
+"""Names and answers.
 
-The sets: WNUT 17 of TFDS, and conversations in LLaVA's format.
+Names in the texts of WNUT 17, a set of TFDS, and answers about images, of conversations in LLaVA's format.
 """
 
 from txjax.data import TFDS, ConversationFiles, Conversations, TokenLabels

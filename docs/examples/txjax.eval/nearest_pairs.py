@@ -1,4 +1,7 @@
-"""Which text belongs to an image, and which text is a translation: the nearest by the cosine."""
+"""Retrieval.
+
+Which text belongs to an image, and which text is a translation: the nearest by the cosine.
+"""
 
 import json
 from pathlib import Path

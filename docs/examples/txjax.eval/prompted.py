@@ -1,4 +1,7 @@
-"""A classifier without training: which class's name is the likeliest text after a prompt."""
+"""Classification by prompts.
+
+Which class's name is the likeliest text after a prompt.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Pictures of what a masked autoencoder restores."""
+"""Pictures of reconstructions.
+
+What a masked autoencoder restores.
+"""
 
 import txjax
 from txjax.data import Images

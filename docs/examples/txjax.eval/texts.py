@@ -1,4 +1,7 @@
-"""Scores of a language model, and texts that it writes while it is trained."""
+"""Language models.
+
+Scores, and texts that the model writes while it is trained.
+"""
 
 import txjax
 from txjax.data import NextTokenWindows

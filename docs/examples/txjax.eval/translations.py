@@ -1,4 +1,7 @@
-"""BLEU of what an encoder-decoder writes."""
+"""Written translations.
+
+The score chrF of what an encoder-decoder writes, and how many texts are right.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""A tracker of your own: a line for each row, in a file of the workdir."""
+"""A tracker of your own.
+
+A line for each row, in a file of the workdir.
+"""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Where the rows of a run are sent, besides metrics.jsonl."""
+"""Trackers.
+
+Where the rows of a run are sent, besides metrics.jsonl.
+"""
 
 import txjax
 from txjax.log import Curves, MLflow, TensorBoard, Trackio, WandB

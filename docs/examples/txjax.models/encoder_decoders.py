@@ -1,4 +1,7 @@
-"""From a source to a target: a Transformer, and recurrent cells with attention."""
+"""From a source to a target.
+
+A Transformer, and recurrent cells with attention.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
-"""Encoders of texts: BERT, DeBERTa, and ELECTRA's pair.
+"""Encoders of texts.
 
-Logits of the masked tokens of two texts of eight tokens; of ELECTRA also one of each token, whether it was replaced.
+Logits of each token of two texts, and the discriminator of ELECTRA by itself.
 """
 
 import jax

@@ -1,6 +1,6 @@
-"""Classifiers of images, from convolutions to attention.
+"""Classifiers of images.
 
-The last features of a hierarchical model have a quarter of the first ones' tokens for each stage.
+From convolutions to attention, with their numbers of parameters.
 """
 
 import jax

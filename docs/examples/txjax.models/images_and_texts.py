@@ -1,4 +1,7 @@
-"""Models that read images and texts together: LLaVA writes, ViLBERT answers, UniT has several tasks."""
+"""Images and texts together.
+
+LLaVA writes, ViLBERT answers, UniT has several tasks.
+"""
 
 import jax
 import jax.numpy as jnp

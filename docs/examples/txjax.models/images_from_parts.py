@@ -1,4 +1,7 @@
-"""Images from a quarter of their patches, and from their tokens."""
+"""Images from parts.
+
+From a quarter of their patches, and from their tokens.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,7 @@
-"""Models of your own: the stack of a Transformer behind other inputs, and one without a stack.
+"""Models of your own.
 
-The first reads series of numbers and gives features of each step; blocks, masks, adapters and meshes are the base's.
+A Transformer that reads series of numbers, and a model without a stack. Blocks, masks, adapters and meshes are the
+base's.
 """
 
 import flax.linen as nn

@@ -1,4 +1,7 @@
-"""Objects in images: boxes by DETR, masks at a click by SAM."""
+"""Objects in images.
+
+Boxes by DETR, masks at a click by SAM.
+"""
 
 import jax
 import jax.numpy as jnp

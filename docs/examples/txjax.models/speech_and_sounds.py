@@ -1,4 +1,7 @@
-"""Models of audio: frames of features to classes of each frame, of a recording, or to text."""
+"""Speech and sounds.
+
+From frames of features to classes of each frame, of a recording, or to text.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Two towers, for images and for their captions: CLIP's and SigLIP's."""
+"""Two towers.
+
+For images and for their captions, as in CLIP and SigLIP.
+"""
 
 import jax
 import jax.numpy as jnp

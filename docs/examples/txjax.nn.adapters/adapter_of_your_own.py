@@ -1,6 +1,7 @@
-"""An adapter of your own: a trained shift of the outputs of some layers.
+"""An adapter of your own.
 
-The parameter lies beside those of the layer, under the adapter's name, and starts at zero.
+A trained shift of the outputs of some layers. The parameter lies beside those of the layer, under the adapter's name,
+and starts at zero.
 """
 
 import dataclasses

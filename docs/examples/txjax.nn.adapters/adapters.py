@@ -1,4 +1,7 @@
-"""Adapters of a decoder, and how few parameters are trained."""
+"""Adapters of a decoder.
+
+The number of trained parameters.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""A prompt of pixels around the images of any model."""
+"""A prompt of pixels.
+
+A trained border of the images of any model.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Where a layer is normalised: blocks, and one of your own."""
+"""Blocks, and one of your own.
+
+Where a layer is normalised.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""From pixels to stages of fewer tokens, and a downsampling of your own."""
+"""Downsampling, and one of your own.
+
+From pixels to the first stage, and between stages.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""A head of your own: a mean and a standard deviation for each text."""
+"""A head of your own.
+
+A mean and a standard deviation for each text.
+"""
 
 import dataclasses
 

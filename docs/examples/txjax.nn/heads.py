@@ -1,4 +1,4 @@
-"""Heads of texts: one encoder, several tasks."""
+"""Heads of texts."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""How kernels are drawn, and an initialiser of your own.
+"""Initialisers, and one of your own.
 
 The standard deviation of an MLP's first kernel, and the factor at the end of the 24 branches of 12 layers.
 """

@@ -1,6 +1,6 @@
-"""Layers by themselves: a projection to heads, a table of vectors, a convolution.
+"""Layers by themselves.
 
-Their axes have logical names, by which a mesh shards them.
+A projection to heads, a table of vectors, a convolution. Their axes have logical names, by which a mesh shards them.
 """
 
 import flax.linen as nn

@@ -1,4 +1,7 @@
-"""A mixer of your own: the mean of all tokens so far."""
+"""A mixer of your own.
+
+The mean of all tokens so far.
+"""
 
 import jax
 import jax.numpy as jnp

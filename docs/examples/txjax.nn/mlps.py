@@ -1,4 +1,7 @@
-"""Feed-forward networks of a layer, and their parameters."""
+"""Feed-forward networks.
+
+The parameters of two layers of each kind.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
-"""Encodings of positions: added to embeddings, rotations of queries and keys, biases of the scores.
+"""Encodings of positions.
 
-A model's field takes any of them: `Decoder(positions=Rotary(theta=500_000.0), ...)`.
+Added to embeddings, rotations of queries and keys, biases of the scores. A model's field takes any of them.
 """
 
 import jax

@@ -1,6 +1,6 @@
-"""Positions of your own: a bias of the scores.
+"""Positions of your own.
 
-The logarithm of the distance, as of type 2 in KERPLE (Chi et al. 2022), without learned factors.
+A bias of the scores. The logarithm of the distance, as of type 2 in KERPLE (Chi et al. 2022), without learned factors.
 """
 
 import jax

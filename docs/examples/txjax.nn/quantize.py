@@ -1,6 +1,6 @@
-"""Products of the layers in eight bits.
+"""Products in eight bits.
 
-Needs the extra `quantize`. Here the MLPs alone; the logits differ by little.
+The MLPs alone; the logits differ by little. Needs the extra `quantize`.
 """
 
 import jax

@@ -1,4 +1,7 @@
-"""Stacks of layers: shared parameters, rematerialisation, kinds that take turns."""
+"""Stacks of layers.
+
+Rematerialised, with shared parameters, of two kinds that take turns.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Attention in windows of an image, which shift in every second layer."""
+"""Windows of images.
+
+They shift in every second layer.
+"""
 
 import jax
 import jax.numpy as jnp

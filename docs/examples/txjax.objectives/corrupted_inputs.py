@@ -1,6 +1,6 @@
-"""What a model has to restore: masked tokens, spans that are cut out, hidden patches.
+"""Corrupted inputs.
 
-Draws depend on the step and on the example alone.
+What a model has to restore: masked tokens, spans that are cut out, hidden patches.
 """
 
 import jax

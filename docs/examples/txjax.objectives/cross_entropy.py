@@ -1,6 +1,6 @@
-"""Cross entropies, with what training adds to them.
+"""Cross entropies.
 
-Each term has its own sum and count; the loss is the sum of the means.
+With what training adds to them. Each term has a sum and a count; the loss is the sum of the means.
 """
 
 import jax.numpy as jnp

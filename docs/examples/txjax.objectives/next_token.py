@@ -1,4 +1,7 @@
-"""The next token: losses of a model and a batch."""
+"""The next token.
+
+The losses of a batch are sums and counts.
+"""
 
 from functools import partial
 

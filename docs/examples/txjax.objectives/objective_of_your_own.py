@@ -1,4 +1,7 @@
-"""An objective of your own: the focal loss (Lin et al. 2017)."""
+"""An objective of your own.
+
+The focal loss (Lin et al. 2017).
+"""
 
 import dataclasses
 from functools import partial

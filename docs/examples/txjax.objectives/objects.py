@@ -1,4 +1,7 @@
-"""The loss of DETR: each object is matched with one prediction."""
+"""Sets of objects.
+
+The loss of DETR matches each object with one prediction.
+"""
 
 import jax.numpy as jnp
 

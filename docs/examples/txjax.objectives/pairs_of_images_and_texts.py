@@ -1,4 +1,7 @@
-"""Contrastive losses of images and their captions: CLIP's and SigLIP's."""
+"""Images and their captions.
+
+The contrastive losses of CLIP and SigLIP.
+"""
 
 from functools import partial
 

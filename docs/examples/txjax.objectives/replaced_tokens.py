@@ -1,4 +1,7 @@
-"""ELECTRA's objective: a small generator and the discriminator that finds its errors."""
+"""Replaced tokens.
+
+ELECTRA's small generator, and the discriminator that finds its errors.
+"""
 
 from functools import partial
 

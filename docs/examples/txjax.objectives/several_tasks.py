@@ -1,4 +1,7 @@
-"""Several tasks of one model, each with its head and its rows of a batch."""
+"""Several tasks.
+
+Of one model, each with its head and its rows of a batch.
+"""
 
 from functools import partial
 

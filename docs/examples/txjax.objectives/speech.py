@@ -1,4 +1,7 @@
-"""Losses of speech: CTC, and CTC beside a decoder."""
+"""Losses of speech.
+
+CTC, and CTC beside a decoder.
+"""
 
 from functools import partial
 

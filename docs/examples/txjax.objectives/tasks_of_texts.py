@@ -1,4 +1,7 @@
-"""Tasks of texts: an objective, the head that it needs, and its losses."""
+"""Tasks of texts.
+
+An objective, the head that it needs, its losses and its metrics.
+"""
 
 from functools import partial
 

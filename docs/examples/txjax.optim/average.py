@@ -1,4 +1,7 @@
-"""The average of weights that evaluations read."""
+"""Averages of weights.
+
+How fast the average follows weights that are 1 from the first update on.
+"""
 
 import jax.numpy as jnp
 

@@ -1,6 +1,6 @@
-"""Which parameters are trained, and how fast.
+"""Groups of parameters.
 
-Patterns match whole paths. `layer_decay` is beside the groups: lower layers learn slower.
+Which parameters are trained, and how fast. Patterns match whole paths.
 """
 
 from txjax.models.text.bert import Bert

@@ -1,4 +1,7 @@
-"""An optimizer of your own: the sign of the gradient. Decay, clipping, groups and schedules are the base's."""
+"""An optimizer of your own.
+
+The sign of the gradient. Decay, clipping, groups and schedules are the base's.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Optimizers: the length of a first update of two matrices by each."""
+"""Optimizers.
+
+The length of the first update of two matrices.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""A schedule of your own: after the warmup the learning rate halves every `half` steps."""
+"""A schedule of your own.
+
+After the warmup the learning rate halves every `half` steps.
+"""
 
 import dataclasses
 

@@ -1,4 +1,7 @@
-"""Schedules: the learning rate at six steps of a run of 1,000."""
+"""Schedules.
+
+The learning rate at six steps of a run of 1,000.
+"""
 
 from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, StepDecay, WarmupStableDecay
 

@@ -1,4 +1,7 @@
-"""A formula of your own: a power law above a floor, fitted to six losses."""
+"""A formula of your own.
+
+A power law above a floor, fitted to six losses.
+"""
 
 import numpy as np
 

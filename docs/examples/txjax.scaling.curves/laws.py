@@ -1,6 +1,6 @@
-"""Formulas of the loss, at the published parameters of two of them.
+"""Formulas of the loss.
 
-The loss of Chinchilla, 70 billion parameters and 1.4 trillion tokens (Hoffmann et al. 2022; Kaplan et al. 2020).
+The loss of Chinchilla by two published laws, and the best run of its budget by one.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""A mesh of 64 devices: FSDP over 16, tensor parallelism over 4.
+"""Meshes.
 
-How a kernel of an MLP lies on it, and an embedding that a rule keeps whole.
+64 devices: FSDP over 16, tensor parallelism over 4. How a kernel and an embedding lie on them.
 """
 
 from txjax.sharding import Mesh

@@ -1,6 +1,6 @@
-"""Points of a sweep: what `sweep()` of a config file returns.
+"""Points of a sweep.
 
-Flags of each run by their paths: six of sizes and seeds, and one with another optimizer's learning rate.
+What `sweep()` of a config file returns: three sizes with two seeds each, and another learning rate.
 """
 
 from txjax import sweep

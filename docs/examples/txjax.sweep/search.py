@@ -1,4 +1,7 @@
-"""Points of a random search, spread evenly."""
+"""Points of a search.
+
+Drawn from ranges, and spread evenly.
+"""
 
 from txjax import sweep
 

@@ -1,6 +1,6 @@
-"""Where parameters come from: other runs, parts of them, under other paths.
+"""Origins of parameters.
 
-Values of `Experiment.init_from`.
+Other runs, parts of them, under other paths: values of `Experiment.init_from`.
 """
 
 from txjax.transfer import From

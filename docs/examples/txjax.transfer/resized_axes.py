@@ -1,6 +1,6 @@
-"""Axes of another size: positions of patches, tables of windows, layers.
+"""Axes of another size.
 
-Values of `From.resize`; each takes a table of rows and the number of rows that the new model has.
+Layers, positions of patches, tables of windows: values of `From.resize`.
 """
 
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""Sums and counts: means that stay exact over parts of a batch."""
+"""Sums and counts.
+
+Means that stay exact over parts of a batch.
+"""
 
 import jax.numpy as jnp
 

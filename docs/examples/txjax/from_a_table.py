@@ -1,4 +1,7 @@
-"""A classifier of the texts in a table, from training to predictions."""
+"""A classifier of a table.
+
+From training to predictions.
+"""
 
 import pandas as pd
 

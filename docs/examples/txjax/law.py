@@ -1,4 +1,7 @@
-"""A scaling law of a table of runs, and what it predicts for a larger one."""
+"""A scaling law.
+
+Fitted to a table of runs, and what it predicts for a larger one.
+"""
 
 import itertools
 

@@ -1,12 +1,13 @@
-"""Runs of several widths, each in a process of its own."""
+"""Runs of a sweep.
+
+Each in a process of its own.
+"""
 
 import txjax
 from txjax import sweep
 
 points = sweep.grid({"model.width": [24, 48], "seed": [0]})
 runs = txjax.fit_sweep("txjax:text/gpt_tiny", "runs/widths", points, {"num_steps": 20, "evals.valid.max_batches": 1})
-# 2 of 2 points to do: 2.383e+10 FLOPs
-# 2 of 2 points finished in runs/widths
 for name, run in runs.items():
     print(name, run.finished)
 # width=24,seed=0 True
