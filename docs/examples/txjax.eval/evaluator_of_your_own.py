@@ -33,6 +33,7 @@ class Confidence(Evaluator):
 
 
 experiment = txjax.load_config("txjax:text/gpt_tiny", {"trackers": (), "checkpoint.best": None})
-experiment.evals = {"sure": Confidence(data=NextTokenWindows(split="validation"), max_batches=2)}
+text = NextTokenWindows(split="validation")
+experiment.evals = {"sure": Confidence(data=text, every_steps=2, max_batches=2)}
 run = txjax.fit(experiment, "runs/sure", until=2)
-print([name for name in run.metrics[-1] if name.startswith("eval/sure")])
+print([name for row in run.metrics for name in row if name.startswith("eval/")])

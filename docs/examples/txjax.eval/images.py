@@ -30,4 +30,12 @@ experiment.evals = {
 experiment.checkpoint.best = "eval/test/accuracy"
 experiment.stop = EarlyStopping("eval/test/accuracy", patience=5, mode="max")
 scores = txjax.fit(experiment, "runs/digits", until=2).evaluate()
-print(sorted(scores))
+for name in experiment.evals:
+    print(name, [score.rpartition("/")[2] for score in sorted(scores) if score.startswith(f"eval/{name}/")])
+# test ['accuracy', 'loss']
+# predicted ['accuracy', 'f1_macro']
+# calibration ['brier', 'ece', 'nll']
+# classes ['accuracy', 'f1_macro']
+# probe ['accuracy', 'train_accuracy']
+# neighbours ['accuracy']
+# few_shot ['accuracy_1', 'accuracy_5']

@@ -18,3 +18,4 @@ films = PromptedChoices(
 experiment = txjax.load_config("txjax:text/gpt_tiny", {"trackers": (), "checkpoint.best": None})
 experiment.evals = {"films": Prompted(data=films, shots=(0, 2))}
 print(sorted(txjax.fit(experiment, "runs/films", until=2).evaluate()))
+# ['eval/films/accuracy_0', 'eval/films/accuracy_2']

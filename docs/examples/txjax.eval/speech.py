@@ -34,4 +34,6 @@ experiment = Experiment(
     batch_size=4,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/speech", until=2).evaluate()))
+scores = txjax.fit(experiment, "runs/speech", until=2).evaluate()
+print([score for score in sorted(scores) if score.startswith("eval/words/wer")])
+# ['eval/words/wer', 'eval/words/wer_deletions', 'eval/words/wer_insertions', 'eval/words/wer_substitutions']

@@ -28,7 +28,6 @@ for head in (Classes(3, FirstToken()), Projected(8, MeanTokens()), TokenClasses(
 # TokenClasses (1, 6, 5)
 # StartEnd (1, 2, 6)
 
-
 for head in (Tied(), Untied(), Classes(3, LastToken())):
     variables = jax.eval_shape(Decoder(**sizes, head=head).init, jax.random.key(0), tokens, segments)
     print(type(head).__name__, sorted(variables["params"]))

@@ -3,7 +3,6 @@
 A bias of the scores. The logarithm of the distance, as of type 2 in KERPLE (Chi et al. 2022), without learned factors.
 """
 
-import jax
 import jax.numpy as jnp
 
 from txjax.models.text.decoder import Decoder
@@ -19,5 +18,9 @@ class Logarithmic(Positions):
 
 
 model = Decoder(vocab=10, width=32, depth=2, heads=4, positions=Logarithmic())
-logits, _ = model.init_with_output(jax.random.key(0), jnp.array([[3, 1, 4, 1, 5]]))
-print(logits.dense().shape)  # (1, 5, 10)
+steps = jnp.arange(4)[None]
+print(model.positions.bias(steps, steps, heads=4)[0, 0].round(1))
+# [[-0.  -0.7 -1.1 -1.4]
+#  [-0.7 -0.  -0.7 -1.1]
+#  [-1.1 -0.7 -0.  -0.7]
+#  [-1.4 -1.1 -0.7 -0. ]]
