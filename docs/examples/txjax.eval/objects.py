@@ -38,3 +38,4 @@ experiment = Experiment(
     trackers=(),
 )
 print(sorted(txjax.fit(experiment, "runs/boxes", until=2).evaluate()))
+# ['eval/boxes/ap', 'eval/boxes/ap50', 'eval/boxes/ap50_any_class', 'eval/boxes/ap75', 'eval/boxes/ap_small', 'eval/boxes/recall']

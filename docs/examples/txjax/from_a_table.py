@@ -22,7 +22,8 @@ fields = {
 }
 experiment = txjax.load_config("txjax:text/classifier", fields)
 run = txjax.fit(experiment, "runs/reviews")
-print(run.finished, len(run.metrics))
+print(run.finished, len(run.metrics))  # True 2
 
 run = txjax.open("runs/reviews", step="last")
 print(isinstance(run, txjax.Run), [prediction.label for prediction in run.predict([{"review": "A lovely film."}])])
+# True ['good']
