@@ -41,8 +41,9 @@ experiment = Experiment(
     trackers=(),
 )
 print(sorted(txjax.fit(experiment, "runs/photos", until=2).evaluate()))
+# ['eval/pairs/image_to_text_r1', 'eval/pairs/image_to_text_r5', 'eval/pairs/text_to_image_r1', 'eval/pairs/text_to_image_r5', 'eval/pairs/twins']
 
 # For a model of texts in two languages: the same rows in both.
 rows = dict(source=JSONLines("photos/metadata.jsonl"), split="test", tokenizer=tokenizer, length=16)
 english, german = Sentences(**rows, text=("caption",)), Sentences(**rows, text=("german",))
-print(Retrieval(data=english, translations=german).every_steps)
+print(Retrieval(data=english, translations=german).every_steps)  # 100

@@ -37,5 +37,6 @@ experiment = Experiment(
     batch_size=4,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/boxes", until=2).evaluate()))
-# ['eval/boxes/ap', 'eval/boxes/ap50', 'eval/boxes/ap50_any_class', 'eval/boxes/ap75', 'eval/boxes/ap_small', 'eval/boxes/recall']
+scores = txjax.fit(experiment, "runs/boxes", until=2).evaluate()
+print([score.rpartition("/")[2] for score in sorted(scores)])
+# ['ap', 'ap50', 'ap50_any_class', 'ap75', 'ap_small', 'recall']

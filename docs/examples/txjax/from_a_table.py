@@ -18,11 +18,11 @@ fields = {
     "model.width": 32,
     "model.depth": 1,
     "optimizer.schedule.warmup_steps": 10,
-    "num_steps": 60,
+    "num_steps": 120,
 }
 experiment = txjax.load_config("txjax:text/classifier", fields)
 run = txjax.fit(experiment, "runs/reviews")
-print(run.finished, len(run.metrics))  # True 2
+print(run.finished, run.evaluate()["eval/test/accuracy"])  # True 1.0
 
 run = txjax.open("runs/reviews", step="last")
 print(isinstance(run, txjax.Run), [prediction.label for prediction in run.predict([{"review": "A lovely film."}])])
