@@ -65,12 +65,15 @@ def paths_of(module: str) -> list[Path]:
 
 def printed_lines(code: str) -> list[str]:
     """What an example says that it prints: the comments beside each `print` and in the lines below it."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    prints = [call for call in calls if ast.unparse(call.func) == "print"]
+    printing = {number for call in prints for number in range(call.lineno, (call.end_lineno or 0) + 1)}
     lines: list[str] = []
-    prints = False
-    for line in code.splitlines():
-        statement = COMMENT.sub("", line).strip()
-        prints = "print(" in statement if statement else prints and "#" in line
+    is_output = False
+    for number, line in enumerate(code.splitlines(), 1):
         comment = COMMENT.search(line.strip())
-        if prints and comment:
+        has_code = bool(COMMENT.sub("", line).strip())
+        is_output = number in printing if has_code else is_output and comment is not None
+        if is_output and comment:
             lines.append(comment[1])
     return lines

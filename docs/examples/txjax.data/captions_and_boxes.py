@@ -18,7 +18,8 @@ for folder in ("captions", "boxes"):
 Path("captions/metadata.jsonl").write_text(json.dumps({"file_name": "0.png", "caption": "a black image"}) + "\n")
 captions = CaptionedImages(source=ImageFolder("captions"), split="train+validation+test", shape=(40, 60, 3), length=16)
 example = captions.open().example(0, epoch=0, rng=np.random.default_rng(0))
-print(example["image"].shape, bytes(example["tokens"][1:14].astype(np.uint8)))  # (40, 60, 3) b'a black image'
+print(example["image"].shape, bytes(example["tokens"][1:14].astype(np.uint8)))
+# (40, 60, 3) b'a black image'
 
 coco = {
     "images": [{"id": 1, "file_name": "0.png", "width": 60, "height": 40}],

@@ -23,4 +23,5 @@ print(folder.encode("a small text"), folder.special("[SEP]"))  # [3 4 5] 2
 texts = iter(["a small text", "a smaller text", "the smallest of all texts"] * 20)
 sentencepiece.SentencePieceTrainer.train(sentence_iterator=texts, model_prefix="t5", vocab_size=20, minloglevel=2)
 file = SentencePieceFile(path="t5.model", specials=("<extra_id_0>",))
-print(file.vocab(), file.special("<extra_id_0>"), file.decode(file.encode("a small text")))  # 21 20 a small text
+print(file.vocab(), file.special("<extra_id_0>"), file.decode(file.encode("a small text")))
+# 21 20 a small text

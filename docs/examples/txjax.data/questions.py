@@ -40,4 +40,5 @@ data = ImageQuestions(
     questions=HowMany(),
     answers=("0", "1", "2", "3"),
 )
-print(data.open().example(0, epoch=0, rng=np.random.default_rng(0))["label"])  # 3
+print(data.open().example(0, epoch=0, rng=np.random.default_rng(0))["label"])
+# 3

@@ -21,10 +21,12 @@ Path("speech/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in 
 speech = dict(source=AudioFolder("speech"), rate=8000, samples=8000)
 speakers = LabelledAudio(**speech, label="speaker")
 example = speakers.open().example(0, epoch=0, rng=np.random.default_rng(0))
-print(speakers.class_names(), example["audio"].shape, example["label"])  # ('a', 'b') (8000,) 0
+print(speakers.class_names(), example["audio"].shape, example["label"])
+# ('a', 'b') (8000,) 0
 
 normalization = TextNormalization(case="lower", punctuation="remove")
 print(normalization("Hello,   World!"))  # hello world
 utterances = Utterances(**speech, text="{text}", length=32, normalization=normalization)
 example = utterances.open().example(0, epoch=0, rng=np.random.default_rng(0))
-print(utterances.tokenizer.decode(example["transcript"][: example["transcript_length"]]))  # hello world
+print(utterances.tokenizer.decode(example["transcript"][: example["transcript_length"]]))
+# hello world

@@ -21,4 +21,5 @@ print(tokenizer.decode(example["source_tokens"][:12]), "->", tokenizer.decode(ex
 
 completions = Completions(source=source, prompt="{en} = ", answer="{de}", tokenizer=tokenizer, end="[END]", length=32)
 example = completions.open().example(0, epoch=0, rng=np.random.default_rng(0))
-print(tokenizer.decode(example["tokens"][:27]), int(example["weights"].sum()))  # good morning = guten Morgen 13
+print(tokenizer.decode(example["tokens"][:27]), int(example["weights"].sum()))
+# good morning = guten Morgen 13

@@ -16,4 +16,5 @@ data = SentencePairs(source=TextFiles("*.txt", block=128), length=48, tokenizer=
 example = data.open().example(0, epoch=0, rng=np.random.default_rng(0))
 text = example["weights"] > 0
 first, second = (tokenizer.decode(example["tokens"][text & (example["types"] == part)]) for part in (0, 1))
-print(repr(first), repr(second), example["next_sentence"])  # 'The first line of note ' 'te 17.\nThe second one.' 0
+print(repr(first), repr(second), example["next_sentence"])
+# 'The first line of note ' 'te 17.\nThe second one.' 0

@@ -16,4 +16,5 @@ for sampling in (Sampling(top_k=2), Sampling(top_p=0.9), Sampling(min_p=0.2), Sa
 # [0.53 0.32 0.16 0.  ]
 # [0.68 0.25 0.06 0.01]
 
-print(Sampling(temperature=0.8, top_k=3).draw(logits.repeat(3, axis=0), jax.random.key(0)))  # [1 0 2]
+print(Sampling(temperature=0.8, top_k=3).draw(logits.repeat(3, axis=0), jax.random.key(0)))
+# [1 0 2]

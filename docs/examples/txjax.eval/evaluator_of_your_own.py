@@ -36,4 +36,5 @@ experiment = txjax.load_config("txjax:text/gpt_tiny", {"trackers": (), "checkpoi
 text = NextTokenWindows(split="validation")
 experiment.evals = {"sure": Confidence(data=text, every_steps=2, max_batches=2)}
 run = txjax.fit(experiment, "runs/sure", until=2)
-print([name for row in run.metrics for name in row if name.startswith("eval/")])  # ['eval/sure/confidence']
+print([name for row in run.metrics for name in row if name.startswith("eval/")])
+# ['eval/sure/confidence']

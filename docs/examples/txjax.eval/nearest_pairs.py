@@ -40,8 +40,9 @@ experiment = Experiment(
     batch_size=8,
     trackers=(),
 )
-print(sorted(txjax.fit(experiment, "runs/photos", until=2).evaluate()))
-# ['eval/pairs/image_to_text_r1', 'eval/pairs/image_to_text_r5', 'eval/pairs/text_to_image_r1', 'eval/pairs/text_to_image_r5', 'eval/pairs/twins']
+scores = txjax.fit(experiment, "runs/photos", until=2).evaluate()
+print([score.rpartition("/")[2] for score in sorted(scores)])
+# ['image_to_text_r1', 'image_to_text_r5', 'text_to_image_r1', 'text_to_image_r5', 'twins']
 
 # For a model of texts in two languages: the same rows in both.
 rows = dict(source=JSONLines("photos/metadata.jsonl"), split="test", tokenizer=tokenizer, length=16)

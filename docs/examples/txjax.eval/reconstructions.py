@@ -11,4 +11,5 @@ experiment = txjax.load_config("txjax:vision/mae_digits", {"trackers": (), "chec
 digits = Images(split="test", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 experiment.evals = {"painted": Reconstructions(data=digits, every_steps=2, count=8)}
 run = txjax.fit(experiment, "runs/mae", until=2)
-print(sorted(path.name for path in (run.workdir / "pictures" / "painted").iterdir()))  # ['2.png']
+print(sorted(path.name for path in (run.workdir / "pictures" / "painted").iterdir()))
+# ['2.png']

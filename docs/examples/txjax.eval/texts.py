@@ -15,7 +15,8 @@ experiment.evals = {
     "written": Samples(**valid, prompts=("def ",), texts=2, length=20, search=Sampling(temperature=0.8)),
 }
 run = txjax.fit(experiment, "runs/gpt", until=2)
-print(sorted(run.evaluate()))  # ['eval/valid/bits_per_byte', 'eval/valid/loss', 'eval/valid/perplexity']
+print(sorted(run.evaluate()))
+# ['eval/valid/bits_per_byte', 'eval/valid/loss', 'eval/valid/perplexity']
 print((run.workdir / "samples" / "written" / "2.txt").exists())  # True
 
 # After the training also tasks of lm-evaluation-harness, the extra `harness`.

@@ -31,4 +31,5 @@ for model in models:
 
 speech_to_text = SpeechTransformer(**sizes, vocab=30, encoder=Conformer(**sizes, head=None))
 logits, _ = jax.eval_shape(speech_to_text.init_with_output, key, jnp.zeros([2, 12], int), features)
-print(jax.eval_shape(lambda logits: logits.dense(), logits).shape)  # (2, 12, 30)
+print(jax.eval_shape(lambda logits: logits.dense(), logits).shape)
+# (2, 12, 30)

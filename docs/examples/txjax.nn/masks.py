@@ -17,4 +17,5 @@ print(mask.dense(6, 6)[0, 0].astype(int))
 #  [0 0 0 1 1 0]
 #  [0 0 0 0 0 1]]
 
-print(Mask(causal=True).pairs(1024, 1024), Mask(causal=True, window=128).pairs(1024, 1024))  # 524800 122944
+print(Mask(causal=True).pairs(1024, 1024), Mask(causal=True, window=128).pairs(1024, 1024))
+# 524800 122944

@@ -20,4 +20,5 @@ class RunningMean(Mixer):
 
 model = Decoder(vocab=10, width=32, depth=2, heads=4, mixer=RunningMean())
 variables = jax.eval_shape(model.init, jax.random.key(0), jnp.array([[3, 1, 4, 1, 5]]))
-print(sorted(variables["params"]["layers"]["block"]))  # ['mlp', 'norm_mixer', 'norm_mlp']
+print(sorted(variables["params"]["layers"]["block"]))
+# ['mlp', 'norm_mixer', 'norm_mlp']

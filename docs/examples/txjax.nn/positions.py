@@ -25,4 +25,5 @@ print(Alibi().bias(numbers, numbers, heads=8)[0, 0])
 #  [-1.  -0.5 -0.  -0.5]
 #  [-1.5 -1.  -0.5 -0. ]]
 bias, variables = T5Relative(buckets=32).init_with_output(key, numbers, numbers, heads=8, method="bias")
-print(bias.shape, [leaf.shape for leaf in jax.tree.leaves(variables)])  # (1, 8, 4, 4) [(32, 8)]
+print(bias.shape, [leaf.shape for leaf in jax.tree.leaves(variables)])
+# (1, 8, 4, 4) [(32, 8)]

@@ -21,4 +21,5 @@ class Halving(Schedule):
 
 optimizer = AdamW(peak_lr=1e-3, schedule=Halving(warmup_steps=50, half=200))
 lr = optimizer.lr(num_steps=1000)
-print(*(f"{lr(step):.6f}" for step in (0, 50, 250, 450)))  # 0.000020 0.001000 0.000500 0.000250
+print(*(f"{lr(step):.6f}" for step in (0, 50, 250, 450)))
+# 0.000020 0.001000 0.000500 0.000250

@@ -33,4 +33,5 @@ class Floor(Curve):
 sizes = np.geomspace(1e6, 1e9, 6)
 table = Table(values={"params": sizes, "loss": 1.7 + 400 / sizes**0.34}, names=np.arange(6))
 law = Regression(Floor()).fit(table)
-print({name: round(value, 2) for name, value in law.parameters.items()})  # {'E': 1.7, 'A': 400.0, 'alpha': 0.34}
+print({name: round(value, 2) for name, value in law.parameters.items()})
+# {'E': 1.7, 'A': 400.0, 'alpha': 0.34}

@@ -17,7 +17,8 @@ for curve, parameters in ((Parametric(), chinchilla), (Kaplan(), kaplan)):
 # kaplan [1.74]
 
 best = Parametric().optimum(chinchilla, flops=5.9e23)
-print({name: f"{value:.1e}" for name, value in best.items()})  # {'params': '3.3e+10', 'tokens': '3.0e+12'}
+print({name: f"{value:.1e}" for name, value in best.items()})
+# {'params': '3.3e+10', 'tokens': '3.0e+12'}
 
 for curve in (Overtraining(), DataConstrained(), Broken(role="flops", breaks=1)):
     print(curve.name, curve.needs, curve.parameters)

@@ -16,7 +16,8 @@ for choice in (First(count=3), Last(count=3), Every(step=4)):
 
 positions = jnp.arange(1 + 14 * 14.0)[:, None]  # a class token and the patches of 224 x 224 pixels
 print(Bicubic(prefix=1)(positions, 1 + 24 * 24).shape)  # (577, 1)
-print(CutOrStretch(prefix=2, prefix_there=1, columns=101)(positions, 2 + 12 * 101).shape)  # (1214, 1)
+print(CutOrStretch(prefix=2, prefix_there=1, columns=101)(positions, 2 + 12 * 101).shape)
+# (1214, 1)
 print(Bilinear()(jnp.arange(169.0)[:, None], 23 * 23).shape)  # (529, 1)
 
 init_from = From("runs/vit", omit=("head",), resize=(Bicubic(), First(count=6)))
