@@ -1,6 +1,6 @@
 """Windows of documents.
 
-The bytes of three documents, each with an end token: cut anywhere into windows, or packed as whole documents.
+The bytes of three documents, each with an end token: cut anywhere, or packed as documents and pieces of longer ones.
 """
 
 import json

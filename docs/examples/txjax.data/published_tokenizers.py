@@ -1,6 +1,6 @@
 """Tokenizers of published models.
 
-A folder as transformers saves it, and a file of SentencePiece.
+One is a folder as transformers saves it, one a file of SentencePiece.
 """
 
 from pathlib import Path

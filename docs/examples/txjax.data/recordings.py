@@ -1,6 +1,6 @@
 """Recordings.
 
-With classes, and with transcripts.
+Recordings of a folder have classes, or transcripts.
 """
 
 import json

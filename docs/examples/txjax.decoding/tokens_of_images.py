@@ -1,6 +1,6 @@
 """Tokens of an image.
 
-All of them in a few steps, as in MaskGIT.
+MaskGIT decodes all of them in a few steps.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """Classifiers of images.
 
-From convolutions to attention, with their numbers of parameters.
+Logits and numbers of parameters, from convolutions to attention.
 """
 
 import jax

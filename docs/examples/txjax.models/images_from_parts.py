@@ -1,6 +1,6 @@
 """Images from parts.
 
-From a quarter of their patches, and from their tokens.
+A masked autoencoder reads a quarter of the patches; a tokenizer makes few tokens of many pixels.
 """
 
 import jax

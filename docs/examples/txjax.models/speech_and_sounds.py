@@ -1,6 +1,6 @@
 """Speech and sounds.
 
-From frames of features to classes of each frame, of a recording, or to text.
+They read frames of features, and give classes of each frame, classes of a recording, or text.
 """
 
 import jax

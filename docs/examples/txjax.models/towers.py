@@ -1,6 +1,6 @@
 """Two towers.
 
-For images and for their captions, as in CLIP and SigLIP.
+They read images and their captions, as in CLIP and SigLIP.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """Blocks, and one of your own.
 
-Where a layer is normalised.
+A block says where a layer is normalised.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """Downsampling, and one of your own.
 
-From pixels to the first stage, and between stages.
+It leads from pixels to the first stage, and from each stage to the next.
 """
 
 import jax

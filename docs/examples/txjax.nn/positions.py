@@ -1,6 +1,6 @@
 """Encodings of positions.
 
-Added to embeddings, rotations of queries and keys, biases of the scores. A model's field takes any of them.
+They are added to embeddings, rotate queries and keys, or are biases of the scores. A model's field takes any of them.
 """
 
 import jax

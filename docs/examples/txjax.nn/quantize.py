@@ -1,6 +1,6 @@
 """Products in eight bits.
 
-The MLPs alone; the logits differ by little. Needs the extra `quantize`.
+The MLPs alone have them here, and the logits differ by little. The extra `quantize` is needed.
 """
 
 import jax

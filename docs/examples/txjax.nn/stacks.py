@@ -1,6 +1,6 @@
 """Stacks of layers.
 
-Rematerialised, with shared parameters, of two kinds that take turns.
+The parameters of four layers: of each layer, of one set for all, of two kinds that take turns.
 """
 
 import jax

@@ -1,6 +1,6 @@
 """Cross entropies.
 
-With what training adds to them. Each term has a sum and a count; the loss is the sum of the means.
+Training adds terms to them. Each term has a sum and a count; the loss is the sum of the means.
 """
 
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
 """Several tasks.
 
-Of one model, each with its head and its rows of a batch.
+Each task of a model has its head and its rows of a batch.
 """
 
 from functools import partial

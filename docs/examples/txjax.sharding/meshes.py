@@ -1,6 +1,6 @@
 """Meshes.
 
-64 devices: FSDP over 16, tensor parallelism over 4. How a kernel and an embedding lie on them.
+How a kernel and an embedding lie on 64 devices, with FSDP over 16 and tensor parallelism over 4.
 """
 
 from txjax.sharding import Mesh

@@ -1,6 +1,6 @@
 """Points of a search.
 
-Drawn from ranges, and spread evenly.
+They are drawn from ranges, and spread evenly.
 """
 
 from txjax import sweep

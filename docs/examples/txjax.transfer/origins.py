@@ -1,6 +1,6 @@
 """Origins of parameters.
 
-Other runs, parts of them, under other paths: values of `Experiment.init_from`.
+Other runs, or parts of them under other paths, are values of `Experiment.init_from`.
 """
 
 from txjax.transfer import From

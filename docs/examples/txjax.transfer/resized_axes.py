@@ -1,6 +1,6 @@
 """Axes of another size.
 
-Layers, positions of patches, tables of windows: values of `From.resize`.
+Layers, positions of patches and tables of windows are resized by values of `From.resize`.
 """
 
 import jax.numpy as jnp

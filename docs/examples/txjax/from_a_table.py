@@ -1,6 +1,6 @@
 """A classifier of a table.
 
-From training to predictions.
+The table is the training data, and predictions take rows like its own.
 """
 
 import pandas as pd

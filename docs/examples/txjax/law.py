@@ -1,6 +1,6 @@
 """A scaling law.
 
-Fitted to a table of runs, and what it predicts for a larger one.
+It is fitted to a table of runs, and predicts the loss of a larger one.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Runs of a sweep.
 
-Each in a process of its own.
+Each run has a process of its own.
 """
 
 import txjax
