@@ -1,4 +1,4 @@
-"""Pages of the site for the public names: a page for each package, with signatures and docstrings as Markdown.
+"""Pages of the site for the public names: a page for each package, with signatures, docstrings and examples.
 
 The pages are MyST with the directives of Sphinx's Python domain, so that search, index and links know the names, and so
 that a page is readable as Markdown. Annotations are as in the source: `Float[Array, "B L D"]`.
@@ -12,7 +12,9 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 import public_names
+import reference_examples
 from public_names import Argument, PublicName
+from reference_examples import Example
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 FENCE = "`" * 6  # longer than a fence in a docstring
@@ -69,9 +71,16 @@ def is_public_method(name: str) -> bool:
     return name == "__call__" or not name.startswith("_")
 
 
-def entry(name: PublicName) -> str:
+def links(name: PublicName, examples: list[Example]) -> str:
+    """Links to at most three of the examples below that show a name, the shortest ones."""
+    shown = sorted((example for example in examples if example.shows(name)), key=lambda example: len(example.code))[:3]
+    targets = [f"[{example.title}](#{example.anchor()})" for example in shown]
+    return f"\n\n*Example*: {', '.join(targets)}." if targets else ""
+
+
+def entry(name: PublicName, examples: list[Example]) -> str:
     """What the page of a package says of one of its names."""
-    text = attributes_as_list(own_docstring(name.value))
+    text = attributes_as_list(own_docstring(name.value)) + links(name, examples)
     if isinstance(name.value, type):
         head = signature(name.name, public_names.class_fields(name.value))
         return directive("class", head, "\n".join([text, "", *methods(name.value)]))
@@ -79,13 +88,21 @@ def entry(name: PublicName) -> str:
     return directive("function", head, text)
 
 
+def section(example: Example) -> str:
+    """An example below the names of its page."""
+    text = f"{example.text}\n\n" if example.text else ""
+    return f"### {example.title}\n\n{text}```python\n{example.code}\n```\n"
+
+
 def page_text(module: str, names: list[PublicName]) -> str:
-    """The page of a package; the models of the families stand below their own packages."""
+    """The page of a package; the models of the families stand below their own packages, and examples at the end."""
+    examples = [reference_examples.read_example(path) for path in reference_examples.paths_of(module)]
     text = f"# {module}\n\n{inspect.getdoc(importlib.import_module(module)) or ''}\n\n"
     for package, group in itertools.groupby(names, key=lambda name: name.module):
         heading = f"## {package}\n\n" if package != module else ""
-        text += heading + directive("currentmodule", package, "") + "\n" + "\n".join(map(entry, group)) + "\n"
-    return text
+        entries = "\n".join(entry(name, examples) for name in group)
+        text += heading + directive("currentmodule", package, "") + "\n" + entries + "\n"
+    return text + "\n".join(["## Examples\n", *map(section, examples)])
 
 
 def write_pages(app: Sphinx, config: object) -> None:
