@@ -28,7 +28,7 @@ def import_lazily(package: str) -> Callable[[str], Any]:
 
 def _modules_of(file: Path) -> dict[str, str]:
     """The module of each name that a file imports for type checkers."""
-    modules = {}
+    modules: dict[str, str] = {}
     for block in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
             for node in block.body:

@@ -20,6 +20,7 @@ from txjax.data import (
     WordPiece,
 )
 from txjax.data.keys import BATCH_KEYS
+from txjax.data.loading.buckets import LengthShares
 from txjax.data.text.sentences import truncate_sentences
 from txjax.data.tfds.records import Records
 from txjax.types import UserError
@@ -46,6 +47,13 @@ def cut_one_by_one(first, second, length):
     while len(first) + len(second) > length:
         (first if len(first) > len(second) else second).pop()
     return first, second
+
+
+def test_buckets_that_are_shares_follow_the_length(data_dir):
+    for length, lengths in ((60, (15, 30, 60)), (7, (1, 3, 7)), (5, (1, 2, 5))):
+        data = pairs(data_dir, length=length, buckets=LengthShares((0.5, 0.25)))
+        data.check()
+        assert data.open().buckets == tuple((size,) for size in lengths)
 
 
 @pytest.mark.parametrize("length", [5, 60, 300])

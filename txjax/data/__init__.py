@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from txjax.data.images.transforms import Channels, Either, Multiply, RandomErasing, Transform
     from txjax.data.loading.alternating_tasks import AlternatingTasks
     from txjax.data.loading.batch_readers import Portion
+    from txjax.data.loading.buckets import LengthShares
     from txjax.data.loading.fingerprint import fingerprint
     from txjax.data.loading.limits import Limits
     from txjax.data.loading.loader import eval_batches, portioned_batches

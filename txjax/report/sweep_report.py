@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -15,7 +16,7 @@ from txjax.report.sweep_axes import edges, independent_axes
 from txjax.report.sweep_page import Picture, page, rank_points
 from txjax.report.sweep_plots import curves, parallel, per_axis, sweep_panels
 from txjax.report.sweep_results import print_all
-from txjax.report.sweep_table import Group, group_seeds, metric_of, read, to_json
+from txjax.report.sweep_table import Group, Row, group_seeds, metric_of, read, to_json
 from txjax.report.theme import DARK, LIGHT, Theme
 
 
@@ -34,8 +35,7 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     points = rank_points(groups, metric)
     paths = [str(out / name) for name in pictures]
     logged = [name for name in dict.fromkeys([metric, "train/loss"]) if any(row.run.series(name)[0] for row in points)]
-    light, dark = (sweep_panels(points, logged, theme) for theme in (LIGHT, DARK))
-    overlaid = [(png(curves(light, LIGHT)), png(curves(dark, DARK)), chart_data(light, dark))] if logged else []
+    overlaid = [_draw_curves(points, logged)] if logged else []
     html = out / "index.html"
     replace_text(html, page(folder, out, points, groups, metric, overlaid, list(pictures.values())))
     if as_json:
@@ -54,6 +54,13 @@ def _pictures(groups: Sequence[Group], metric: str, most: bool) -> dict[str, Pic
     if independent_axes(good):
         pictures["parallel.png"] = _draw_pictures(lambda theme: parallel(groups, metric, theme))
     return pictures
+
+
+def _draw_curves(points: Sequence[Row], metrics: Sequence[str]) -> tuple[bytes, bytes, dict[str, Any]]:
+    """Pictures of the curves of all points, and the data of their charts."""
+    light = sweep_panels(points, metrics, LIGHT)
+    dark = sweep_panels(points, metrics, DARK)
+    return png(curves(light, LIGHT)), png(curves(dark, DARK)), chart_data(light, dark)
 
 
 def _draw_pictures(draw: Callable[[Theme], Figure]) -> Picture:

@@ -89,6 +89,21 @@ class Bucketed(TrimmableSource):
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class LengthShares:
+    """Buckets that follow the length of the examples: shares of it, rounded down.
+
+    Attributes:
+      shares: between 0 and 1.
+    """
+
+    shares: tuple[float, ...] = (0.25, 0.5)
+
+    def lengths(self, length: int) -> tuple[int, ...]:
+        """The buckets below a length, ascending."""
+        return tuple(sorted({max(1, int(share * length)) for share in self.shares}))
+
+
 class LengthSortedIndex:
     """A global index that groups examples of similar length into batches.
 

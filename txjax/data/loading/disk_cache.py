@@ -107,14 +107,13 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
 @contextlib.contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr if that is a terminal; yields the function that advances it."""
-    from rich.console import Console  # a config needs none of it
+    if not sys.stderr.isatty():  # where a disabled bar of older versions of rich writes an empty line
+        yield lambda count: None
+        return
+    from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
 
-    with Progress(
-        *Progress.get_default_columns(),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-    ) as bar:
+    with Progress(*Progress.get_default_columns(), console=Console(stderr=True)) as bar:
         task = bar.add_task(escape(visible(description)), total=total)
         yield lambda count: bar.advance(task, count)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from txjax.data.dataset import Example, RecordDataset, Source, describing_field
-from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
+from txjax.data.loading.buckets import Bucketed, Lengths, LengthShares, check_buckets
 from txjax.data.text.token_cache import Tokens, open_tokens
 from txjax.data.tfds import records
 from txjax.data.tokenizers.special_tokens import Frame
@@ -38,7 +38,8 @@ class Sentences(RecordDataset):
       tokenizer: the tokenizer; it must have [CLS] and [SEP], or say itself what stands around texts.
       text: one text feature of the set, or two for pairs.
       buckets: other lengths, below `length`, that a batch may have: it is padded to the shortest that fits its longest
-        example. The step is compiled once for each. () always pads to `length`.
+        example. The step is compiled once for each. () always pads to `length`. `LengthShares()` is a quarter and a
+        half of `length`, whatever it is.
       sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
         batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
     """
@@ -46,7 +47,7 @@ class Sentences(RecordDataset):
     length: int = describing_field(128, at_least=3)
     tokenizer: Tokenizer = describing_field(factory=_bytes)
     text: tuple[str, ...] = describing_field(("sentence",))
-    buckets: tuple[int, ...] = ()
+    buckets: tuple[int, ...] | LengthShares = ()
     sort_batches: int = config_field(1, at_least=1)
 
     feature_kinds: ClassVar[tuple[str, ...]] = ("Text",)
@@ -66,7 +67,7 @@ class Sentences(RecordDataset):
         if self.length < self.markers() + len(self.text):
             expected = f"at least {self.markers() + len(self.text)}, for the markers and a token of each sentence"
             raise UserError("data.length", expected, self.length)
-        check_buckets(self.buckets, self.length, self.sort_batches)
+        check_buckets(self.bucket_lengths(), self.length, self.sort_batches)
         features = self.record_split.check()
         for feature in self.text:
             records.check_feature("data.text", feature, features, self.feature_kinds)
@@ -74,6 +75,10 @@ class Sentences(RecordDataset):
     def open(self) -> Source:
         self.check()
         return SentenceSource(self)
+
+    def bucket_lengths(self) -> tuple[int, ...]:
+        """The lengths below `length` that a batch may have."""
+        return self.buckets.lengths(self.length) if isinstance(self.buckets, LengthShares) else self.buckets
 
     def frame(self) -> Frame:
         """The special tokens around the sentences."""
@@ -95,7 +100,7 @@ class SentenceSource(Bucketed):
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
         cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}
         self.lengths = (Lengths(np.minimum(sizes, text.length).astype(np.int32), cut),)
-        self.buckets = tuple((length,) for length in (*text.buckets, text.length))
+        self.buckets = tuple((length,) for length in (*text.bucket_lengths(), text.length))
         self.sort_batches = text.sort_batches
         self._frame = text.frame()
 
