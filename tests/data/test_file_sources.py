@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 
 from txjax.data import (
+    ArrowFiles,
+    Bytes,
     FileSource,
     ImageFolder,
     JSONLines,
     LabelledText,
     NextTokenWindows,
     Tables,
+    Tags,
     TextFiles,
+    TokenLabels,
     WebDataset,
 )
 from txjax.data.sources.media_folders import MediaFolder
@@ -170,6 +174,28 @@ def test_an_object_of_datasets_has_its_classes(tmp_path):
     records = source.open("train+validation+test", ["label"], (), ("label",))
     assert source.features(("label",))["label"].names == ["no", "yes"]
     assert [records[i]["label"] for i in range(3)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("form", ["Sequence", "List", "list"])
+def test_an_object_of_datasets_has_lists_of_classes(form, tmp_path):
+    """As labels of words, and as several classes of a text; in the forms of its older and newer versions."""
+    import pyarrow as pa
+
+    item = {"names": ["O", "PER"], "_type": "ClassLabel"}
+    features = {"ner": [item] if form == "list" else {"feature": item, "_type": form}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    columns = {"tokens": [["Ann", "sang"], ["Go"], ["O", "Bob"]], "text": ["a", "b", "c"], "ner": [[1, 0], [0], [0, 1]]}
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    path = tmp_path / "data.arrow"
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+    source = ArrowFiles(str(path), held_out=0)
+    words = TokenLabels(source=source, label="ner", tokenizer=Bytes(("[CLS]", "[SEP]")), length=16)
+    assert words.class_names() == ("O", "PER")
+    targets = words.open().example(0, 0, None)["targets"]
+    assert targets[1] == 1 and set(targets.tolist()) == {0, 1}
+    tags = LabelledText(source=source, text=("text",), label=Tags("ner")).open()
+    assert [tags.example(i, 0, None)["labels"].tolist() for i in range(3)] == [[1, 1], [1, 0], [1, 1]]
 
 
 def test_members_of_a_tar_file_are_columns_by_their_endings(tmp_path):

@@ -39,8 +39,11 @@ class ArrowFiles(FileSource):
         assert isinstance(rows, ArrowRows)
         columns = {}
         for name, feature in stated_features(rows.schema).items():
+            item = feature.get("feature")
             if feature.get("_type") == "ClassLabel" and name not in self.kinds:
                 columns[name] = Column(name, "class number", tuple(feature["names"]))
+            elif isinstance(item, dict) and item.get("_type") == "ClassLabel" and name not in self.kinds:
+                columns[name] = Column(name, "class numbers", tuple(item["names"]))
             elif feature.get("_type") == "Image":
                 columns[name] = Column(name, "image")
         return columns
@@ -58,7 +61,8 @@ def stated_features(schema: Any) -> dict[str, dict[str, Any]]:
     """The features that the library `datasets` wrote into the schema of a file."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         stated = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return {name: feature for name, feature in stated.items() if isinstance(feature, dict)}
+        lists = {name: {"feature": feature[0]} for name, feature in stated.items() if isinstance(feature, list)}
+        return {name: feature for name, feature in stated.items() if isinstance(feature, dict)} | lists
     return {}
 
 

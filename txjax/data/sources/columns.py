@@ -15,7 +15,7 @@ SAMPLE = 1000  # rows by which the kinds of columns are known
 MOST = 0.9  # the share of values that say the kind of a column; values of another kind are broken
 # Kinds of values that are one kind of column together.
 FAMILIES = (("text",), ("whole", "number"), ("texts", "empty"), ("wholes", "numbers", "empty"), ("image",))
-NAMED_KINDS = ("class", "class number", "classes", "image", "images", "audio", "objects", "messages")
+NAMED_KINDS = ("class", "class number", "classes", "class numbers", "image", "images", "audio", "objects", "messages")
 LISTS = ("texts", "wholes")  # columns whose values may be several classes
 KINDS = ("text", "whole", "number", "texts", "wholes", "numbers", *NAMED_KINDS)
 
@@ -30,8 +30,8 @@ class Column:
     Attributes:
       name: its name.
       kind: one of `KINDS`; "texts", "wholes" and "numbers" are lists; a "class" has names as values, a
-        "class number" the numbers of its classes, from 0, or -1 for none; "classes" are lists of names; "objects" are
-        the boxes of an image, "messages" the messages of a conversation.
+        "class number" the numbers of its classes, from 0, or -1 for none; "classes" and "class numbers" are lists of
+        them; "objects" are the boxes of an image, "messages" the messages of a conversation.
       classes: the names of the classes.
     """
 
@@ -49,7 +49,7 @@ class Column:
         match self.kind:
             case "class" | "class number":
                 return tfds.features.ClassLabel(names=list(self.classes))
-            case "classes":
+            case "classes" | "class numbers":
                 return tfds.features.Sequence(tfds.features.ClassLabel(names=list(self.classes)))
             case "image":
                 return tfds.features.Image(shape=(None, None, 3), encoding_format=None)
@@ -85,6 +85,8 @@ class Column:
                 return np.int64(self.classes.index(class_name(value)))
             case "classes":
                 return np.array([self.classes.index(class_name(item)) for item in _list(value)], np.int64)
+            case "class numbers":
+                return np.array([range(-1, len(self.classes)).index(item) - 1 for item in _list(value)], np.int64)
             case "class number":
                 return np.int64(range(-1, len(self.classes)).index(value) - 1)
             case "text":

@@ -163,7 +163,7 @@ class Table:
     def _class_column(self, name: str) -> Column:
         """A column as classes: its values in all splits, in alphabetical order, or in that of numbers."""
         kind = self.plain_columns[name].kind
-        if kind in ("class", "class number", "image", "audio", "objects"):
+        if kind in ("class", "class number", "class numbers", "image", "audio", "objects"):
             return self.plain_columns[name]
         are_lists = kind in LISTS
         names: set[str] = set()
