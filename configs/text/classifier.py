@@ -4,8 +4,9 @@
         --config.data.label=stars --workdir=runs/reviews
 
 `text` names the column with the text, or both of a pair; `label` that with the class. The model has as many classes as
-the file. A tenth of the rows is held out for `eval/test` (docs/your_data.md). The first 256 bytes of a text are read; with
-`--config.data.length=100` the first 100. Without a source it classifies the questions of `banking77`, which must be prepared in TFDS_DATA_DIR.
+the file. A tenth of the rows is held out for `eval/test` (docs/your_data.md). The first 256 bytes of a text are read,
+or 100 by `--config.data.length=100`. Without a source it classifies the questions of `banking77`, which must be
+prepared in TFDS_DATA_DIR.
 
 Cost: 6 minutes on one of two busy CPU cores for the questions of `banking77`.
 Score: eval/test/accuracy 0.339 of `banking77`, which has 77 classes; the commonest has 0.013.
