@@ -15,8 +15,8 @@ import pytest
 
 import txjax
 from txjax.__main__ import main
+from txjax.errors import RunError, UserError
 from txjax.objectives import NextToken
-from txjax.types import RunError, UserError
 
 from helpers import runs
 

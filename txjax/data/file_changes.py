@@ -10,7 +10,7 @@ from txjax import tree
 from txjax.data.dataset import RecordDataset
 from txjax.data.sources.file_source import FileSource
 from txjax.data.tokenizers.trained_tokenizers import Trained
-from txjax.types import join_names
+from txjax.errors import join_names
 
 MOST_FILES = 1000  # of more files a hash of each folder is enough
 

@@ -20,8 +20,8 @@ from txjax.distributed.identity import (
     process_index,
     process_name,
 )
+from txjax.errors import RunError, UserError
 from txjax.terminal_escape import LAYOUT, visible
-from txjax.types import RunError, UserError
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
 FAILURES = "failures.jsonl"

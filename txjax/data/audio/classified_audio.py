@@ -4,7 +4,8 @@ import dataclasses
 
 from txjax.data.audio.audio_data import AudioData
 from txjax.data.audio.waveform_mixing import WaveformMixup
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -12,7 +12,8 @@ from txjax.data.audio.classified_audio import ClassifiedAudio
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.sources.feature_values import read_values
 from txjax.data.tfds import records
-from txjax.types import UserError, near_misses, spec
+from txjax.errors import UserError, near_misses
+from txjax.types import spec
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ from txjax.data.sources.json_lines import JSONLines
 from txjax.data.sources.split_names import split_in_name
 from txjax.data.sources.tables import Tables
 from txjax.data.tfds.records import CorruptData
-from txjax.types import UserError
+from txjax.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.csv")
 ENDINGS = (".jsonl", ".csv")

@@ -19,7 +19,8 @@ from txjax.data.sources.file_states import FileState
 from txjax.data.sources.record_source import Features, Records, RecordSource
 from txjax.data.sources.split_names import ALIASES, SPLITS, split_name
 from txjax.data.tfds.records import ChangedData, CorruptData
-from txjax.types import UserError, config_field, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.types import config_field
 
 logger = logging.getLogger("txjax")
 MOST_CLASSES = 10_000

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from txjax.data.sources.file_states import LocalFile
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,7 +16,8 @@ from txjax.data.text.sentences import Sentences, SentenceSource, digest_of
 from txjax.data.text.token_cache import BATCH
 from txjax.data.tfds import records
 from txjax.data.tfds.subset import Subset
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from txjax.data.tfds import records
-from txjax.types import UserError, config_field, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.types import config_field
 
 
 @dataclasses.dataclass
