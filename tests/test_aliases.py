@@ -8,7 +8,7 @@ import pytest
 from txjax import config, tree
 from txjax.__main__ import main
 from txjax.aliases import ALIASES
-from txjax.types import near_misses
+from txjax.errors import near_misses
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ("text/gpt_tiny.py", "vision/vit_digits.py", "vision/vit_imagenet.py", "text/t5_tiny.py", "text/bert_base.py")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from txjax.checkpoint import Checkpoints, Store, split
+from txjax.errors import RunError, UserError
 from txjax.io import digest
-from txjax.types import RunError, UserError
 
 from helpers.train_states import abstract, assert_same, make, save
 

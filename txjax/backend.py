@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
 from txjax import cpu
+from txjax.errors import UserError
 from txjax.io.cache_dir import cache_dir, can_write
 from txjax.scoped import Scoped
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
 _HOST = "pinned_host"  # JAX's name for host memory that devices read

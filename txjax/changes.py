@@ -5,8 +5,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.overrides import set_field
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 FIELDS = ("batch_size", "microbatches", "data")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import jax
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 GIB = 2**30
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import txjax
+from txjax.errors import UserError, join_names, near_misses
 from txjax.tree import children, config_fields, field_types, type_name
-from txjax.types import UserError, join_names, near_misses
 
 _UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # ast of texts that are no literals
 _PLAIN = (bool, int, float, str, type(None))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data.loading.epochs import in_steps
+from txjax.errors import UserError, near_misses
 from txjax.modules import run_file, running
 from txjax.overrides import Override, override_all, path_of
 from txjax.shipped_configs import PREFIX, config_path
-from txjax.types import UserError, near_misses
 
 
 def load(source: str, overrides: Sequence[Override]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 from txjax.user_code import refusal
 
 _ours: dict[str, ModuleType] = {}  # modules that `run_file` ran, by name

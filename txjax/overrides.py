@@ -12,8 +12,8 @@ from ml_collections import config_flags
 from txjax.aliases import ALIASES
 from txjax.checks import Checks
 from txjax.components import ConfigSlot, convert_value
+from txjax.errors import UserError, is_word_of, near_misses
 from txjax.tree import check_fields, children, type_name, walk
-from txjax.types import UserError, is_word_of, near_misses
 
 Override = str | tuple[str, Any]  # a flag as typed, or the path of a field, such as `model.width`, and its value
 

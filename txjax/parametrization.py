@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from txjax.axes import STACKED, Axes, Names
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 # Logical axes that scale with the width; all others (vocab, pixels, classes, positions, scores, ...) don't.
 WIDE = frozenset({"embed", "width", "mlp", "heads", "kv_heads", "head_size"})

@@ -2,7 +2,7 @@
 
 import re
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def matches_path(pattern: str, path: str, field: str) -> bool:

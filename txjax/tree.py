@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from txjax.checks import Checks
+from txjax.errors import UserError, near_misses
 from txjax.field_values import check_value, type_name
 from txjax.io.json_files import load_json
-from txjax.types import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
 _CLASS = "class"

@@ -12,13 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# What commands need before JAX is in a file of its own, and found here, too.
-from txjax.errors import RunError as RunError
+# It is in a file without JAX, and public here, beside what own components import.
 from txjax.errors import UserError as UserError
-from txjax.errors import is_word_of as is_word_of
-from txjax.errors import join_names as join_names
-from txjax.errors import near_misses as near_misses
-from txjax.errors import require as require
 
 __all__ = ["Mean", "ObjectiveOutput", "UserError", "config_field"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from txjax.types import RunError, UserError, join_names, near_misses
+from txjax.errors import RunError, UserError, join_names, near_misses
 
 log = logging.getLogger("txjax")
 _PACKAGE = Path(__file__).parent

@@ -16,6 +16,7 @@ Score: not run here. The paper's test scores on GLUE average 79.6 for base and 8
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, SentencePairs, Trained, WordPiece
+from txjax.errors import UserError, near_misses
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert.card import bert
@@ -23,7 +24,6 @@ from txjax.nn import Attention, Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
-from txjax.types import UserError, near_misses
 
 VARIANTS = ("base", "large", "base-512", "large-512")
 # Dropout of the attention weights rules out the kernel; later recipes do without (Portes et al. 2023).

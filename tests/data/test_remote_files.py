@@ -30,9 +30,9 @@ from txjax.data.sources import file_source, remote_files
 from txjax.data.sources.media_folders import MediaFolder
 from txjax.data.sources.source_of import source_at
 from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.errors import RunError, UserError
 from txjax.io import block_cache, store_client
 from txjax.io.block_cache import BlockCache
-from txjax.types import RunError, UserError
 
 from helpers import gcs_server, object_stores, runs
 from helpers.file_kinds import WRITERS, compress, data_of, kinds, rows, source_of, write_image

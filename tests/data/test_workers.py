@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Flip, Images, Mixup, train_batches
-from txjax.types import RunError, UserError
+from txjax.errors import RunError, UserError
 
 from helpers import photo_set, runs
 from helpers.photo_set import file, pixels

@@ -16,7 +16,7 @@ TALK = """
 import json, sys, time
 import numpy as np
 from txjax import distributed
-from txjax.types import RunError, UserError
+from txjax.errors import RunError, UserError
 me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
 def user_error():
@@ -42,7 +42,7 @@ except RunError as error:
 FAILS = """
 import sys, time
 from txjax import distributed
-from txjax.types import RunError, UserError
+from txjax.errors import RunError, UserError
 from pathlib import Path
 me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)

@@ -12,7 +12,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
-from txjax.types import RunError, UserError
+from txjax.errors import RunError, UserError
 
 from helpers.train_states import abstract, assert_same, make, save
 

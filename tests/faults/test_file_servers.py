@@ -16,9 +16,9 @@ import pytest
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
 from txjax.data.loading import disk_cache
+from txjax.errors import RunError
 from txjax.io import mounts
 from txjax.train.run.lock import locked
-from txjax.types import RunError
 
 from helpers import runs
 from helpers.train_states import abstract, make, save

@@ -20,10 +20,11 @@ from txjax.data import SentencePieceFile, TokenizerFolder
 from txjax.data.loading import disk_cache
 from txjax.data.tfds import records
 from txjax.data.tfds.records import Records
+from txjax.errors import RunError, UserError
 from txjax.interop import huggingface
 from txjax.io import digest
 from txjax.train.state.state import build_layout
-from txjax.types import RunError, UserError, flat_paths
+from txjax.types import flat_paths
 
 PACKAGE = Path(__file__).parents[2] / "txjax"
 

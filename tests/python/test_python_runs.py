@@ -15,9 +15,10 @@ import pytest
 
 import txjax
 from txjax.__main__ import main
+from txjax.errors import RunError
 from txjax.objectives import NextToken
 from txjax.tree import to_json, walk
-from txjax.types import RunError, UserError
+from txjax.types import UserError
 
 from helpers import runs
 

@@ -8,8 +8,8 @@ import pytest
 
 import txjax
 from txjax.cli.resume_trial import equal_arrays
+from txjax.errors import RunError
 from txjax.train.bucket import commits, lease
-from txjax.types import RunError
 
 from helpers import object_stores, runs
 

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from txjax.errors import RunError, UserError
 from txjax.io import store_client
 from txjax.train.bucket import commits, lease, transfer
 from txjax.train.bucket.client import Bucket
 from txjax.train.bucket.commits import Entry, Piece
 from txjax.train.bucket.lease import Lease, Overtaken
-from txjax.types import RunError, UserError
 
 obstore = pytest.importorskip("obstore", reason="it needs the extra stores")
 URL = "s3://runs/first"

@@ -6,7 +6,8 @@ from typing import Any
 
 from txjax.checkpoint.orbax_threads import silence_threads
 from txjax.checkpoint.steps import unreadable
-from txjax.types import PyTree, UserError, flat_paths, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.types import PyTree, flat_paths
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def check_finite(workdir: Path, step: int, arrays: Mapping[str, Any]) -> None:

@@ -17,8 +17,9 @@ from flax import traverse_util
 from txjax.checkpoint.arrays import read_arrays
 from txjax.checkpoint.steps import FOLDER, unreadable
 from txjax.distributed import on_primary
+from txjax.errors import RunError, UserError
 from txjax.io import digest
-from txjax.types import PyTree, RunError, UserError, flat_paths
+from txjax.types import PyTree, flat_paths
 
 log = logging.getLogger("txjax")
 _FROZEN = "weights/frozen/"

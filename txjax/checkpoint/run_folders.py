@@ -7,7 +7,7 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint.steps import Checkpoints
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def read_run_config(workdir: Path) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from txjax.checkpoint.run_folders import read_checkpoints
 from txjax.checkpoint.steps import is_step
 from txjax.checkpoint.store import Store
 from txjax.distributed import on_primary
+from txjax.errors import UserError
 from txjax.io import digest
-from txjax.types import UserError
 
 
 class RunStep(NamedTuple):

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import RunError, UserError, join_names
 from txjax.io import digest
 from txjax.io.digest import Unavailable
 from txjax.io.json_files import load_json
 from txjax.io.temporary import remove_leftovers
 from txjax.ranking import best_key
-from txjax.types import RunError, UserError, config_field, join_names
+from txjax.types import config_field
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"

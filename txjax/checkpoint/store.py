@@ -25,9 +25,10 @@ from txjax.checkpoint.arrays import check_arrays, write_arrays
 from txjax.checkpoint.background import Background
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.distributed import on_primary
+from txjax.errors import RunError, UserError
 from txjax.io import digest, disk
 from txjax.io.files import replace_text
-from txjax.types import PyTree, RunError, TrainState, UserError, flat_paths
+from txjax.types import PyTree, TrainState, flat_paths
 
 T = TypeVar("T")
 SAVE_SECONDS = 3600.0  # that the other processes wait for process 0 to write all digests

@@ -11,7 +11,8 @@ from jax.sharding import Sharding
 
 from txjax.checkpoint.finite import check_finite
 from txjax.checkpoint.store import Store
-from txjax.types import PyTree, UserError, flat_paths
+from txjax.errors import UserError
+from txjax.types import PyTree, flat_paths
 
 _PART = "weights/"
 _EMPTY: dict[str, Any] = {"params": {}, "frozen": {}, "model_state": {}}  # a checkpoint has no empty trees

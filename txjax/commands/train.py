@@ -62,9 +62,7 @@ def _parser() -> Parser:
         "--profile", metavar="START:STOP", help="trace these steps, both included, with JAX's profiler: WORKDIR/profile"
     )
     parser.add_argument(
-        "--smoke",
-        action="store_true",
-        help="a short run to check that it works: 10 steps, evaluations of two batches, a checkpoint",
+        "--smoke", action="store_true", help="10 steps to check that it works, evaluations of two batches, a checkpoint"
     )
     parser.add_argument(
         "--point",

@@ -11,7 +11,8 @@ import numpy as np
 from txjax.data.keys import Key
 from txjax.data.sources.record_source import RecordSource, RecordSplit
 from txjax.data.sources.source_of import source_at, source_field, source_of
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 Example = dict[str, np.ndarray]
 Spec = dict[str, jax.ShapeDtypeStruct]

@@ -11,7 +11,7 @@ from txjax.data.dataset import RecordDataset
 from txjax.data.sources.file_source import FileSource
 from txjax.data.tfds.records import CorruptData
 from txjax.data.tokenizers.trained_tokenizers import Trained
-from txjax.types import UserError, join_names
+from txjax.errors import UserError, join_names
 
 MOST_FILES = 1000  # of more files a hash of each folder is enough
 

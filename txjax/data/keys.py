@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 Key = tuple[str, str, str]  # shape, dtype, meaning
 

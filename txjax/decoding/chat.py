@@ -15,7 +15,8 @@ from txjax.decoding.generator import Cached, Inputs, Step
 from txjax.decoding.pictured_prompts import PicturedPrompt, PicturedPrompts, check_markers
 from txjax.decoding.prompts import until
 from txjax.decoding.sampling import Progress, Sampling, tokens_of
-from txjax.types import PyTree, UserError
+from txjax.errors import UserError
+from txjax.types import PyTree
 
 
 @dataclasses.dataclass(frozen=True)

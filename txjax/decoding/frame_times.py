@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 MANY = 10**9  # frames: a multiple of any usual stride
 

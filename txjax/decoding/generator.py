@@ -12,9 +12,10 @@ from flax.core import meta
 from jaxtyping import Array, Float, Int
 
 from txjax import backend
+from txjax.errors import UserError
 from txjax.nn import PROMPT, Logits, record_stacks, unstacked
 from txjax.sharding import constrain, num_shards
-from txjax.types import PyTree, UserError, flat_paths, path_name
+from txjax.types import PyTree, flat_paths, path_name
 
 Inputs = Mapping[
     str, jax.Array | np.ndarray

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, Int
 from txjax.decoding.beam import Beam, Hypotheses
 from txjax.decoding.ctc_prefix_scores import FrameLogProbs, PrefixPaths
 from txjax.decoding.generator import Cached, Generator, Inputs, Step, last_logits, select_rows
-from txjax.types import PyTree, UserError, config_field
+from txjax.errors import UserError
+from txjax.types import PyTree, config_field
 
 State = tuple[PyTree, FrameLogProbs, PrefixPaths]  # the decoder's cache, the frames, and the texts so far
 

@@ -5,7 +5,8 @@ import dataclasses
 from txjax.decoding.beam import Beam
 from txjax.decoding.ctc_search import CTCSearch, PrefixBeam
 from txjax.decoding.text_search import Search
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 MOST = 2**25  # numbers of a table, which are 128 MiB
 

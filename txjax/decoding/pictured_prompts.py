@@ -15,7 +15,7 @@ from txjax.data.multimodal.conversation_templates import MARKER, Turn
 from txjax.data.multimodal.record_images import ImageStack
 from txjax.decoding.generator import Inputs
 from txjax.decoding.prompts import Ids, Prompts, pad_prompts
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 class PicturedPrompt(NamedTuple):

@@ -5,7 +5,7 @@ from txjax.data.text.text_windows import Text
 from txjax.decoding.pictured_prompts import PicturedPrompts
 from txjax.decoding.prompts import Beginnings, Prompts, Sources, template_features
 from txjax.decoding.spoken_prompts import SpokenPrompts
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def prompts_for(data: Dataset, field: str) -> Prompts:

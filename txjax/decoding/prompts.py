@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from txjax.data import Pairs, Tokenizer
 from txjax.decoding.generator import Inputs
-from txjax.types import UserError
+from txjax.errors import UserError
 
 log = logging.getLogger("txjax")
 

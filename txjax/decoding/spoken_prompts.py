@@ -12,7 +12,7 @@ from txjax.data.audio.audio_files import UnusableAudio
 from txjax.data.audio.read_recording import read_recording
 from txjax.decoding.generator import Inputs
 from txjax.decoding.prompts import Ids, Prompts
-from txjax.types import UserError, require
+from txjax.errors import UserError, require
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from txjax.decoding.generator import Generator, Inputs
-from txjax.types import PyTree, UserError
+from txjax.errors import UserError
+from txjax.types import PyTree
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -12,7 +12,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.distributed.identity import error_message, exit_code, is_multiprocess, is_primary, line_of, process_names
-from txjax.types import RunError
+from txjax.errors import RunError
 
 WAIT_SECONDS = 600.0  # timeout of a barrier
 

@@ -26,8 +26,8 @@ from txjax.distributed.identity import (
     process_name,
     process_names,
 )
+from txjax.errors import RunError, UserError
 from txjax.terminal_escape import LAYOUT, visible
-from txjax.types import RunError, UserError
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
 ROLL_CALL_SECONDS = 3.0  # in which a process that lives answers; JAX aborts after half of a heartbeat timeout or more

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import jax
 
-from txjax.types import RunError, UserError
+from txjax.errors import RunError, UserError
 
 hosts: list[str] = []  # by process; empty in a run of one process
 

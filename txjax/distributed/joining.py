@@ -16,7 +16,7 @@ import numpy as np
 
 from txjax.distributed.agreement import gather
 from txjax.distributed.identity import hosts, line_of
-from txjax.types import UserError
+from txjax.errors import UserError
 
 START_SECONDS = 300  # timeout until all processes have joined
 HEARTBEAT_SECONDS = 60  # without a heartbeat, after which a process counts as dead

@@ -15,12 +15,13 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.data.loading.limits import for_task
+from txjax.errors import UserError, near_misses
 from txjax.eval.results import GIVEN, ID, Rows, means
 from txjax.eval.tracing import end_of_trace
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError, config_field, near_misses
+from txjax.types import Batch, PyTree, config_field
 
 log = logging.getLogger("txjax")
 Program = Callable[[PyTree, Batch], PyTree]

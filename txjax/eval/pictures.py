@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax.data import Dataset
-from txjax.types import UserError
+from txjax.errors import UserError
 
 SIDE = 96  # the minimum height of an image in the picture, in pixels
 GAP = 4

@@ -6,8 +6,8 @@ from typing import Any
 from txjax.checks import Checks
 from txjax.data import Dataset
 from txjax.data.loading.default_eval_data import fill_default_fields, follow_training_data
+from txjax.errors import UserError
 from txjax.eval.evaluator import Evaluator
-from txjax.types import UserError
 
 
 def resolve(experiment: Any, checks: Checks) -> Any:

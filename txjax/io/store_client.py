@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from txjax.errors import RunError, UserError, require
 from txjax.io.disk import first_line
-from txjax.types import RunError, UserError, require
 
 T = TypeVar("T")
 REQUEST_SECONDS = 60.0  # of one request, its body included

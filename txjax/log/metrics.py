@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from txjax.errors import UserError
 from txjax.io.files import read_bytes, replace_bytes
 from txjax.io.text_files import lines_of
 from txjax.log.console import Progress
@@ -17,7 +18,6 @@ from txjax.log.recovery import Extent, cut_back, spare_log
 from txjax.log.trackers.feed import Feed
 from txjax.log.trackers.listeners import listeners
 from txjax.log.trackers.tracker import Row, Tracker, Value
-from txjax.types import UserError
 
 METRICS = "metrics.jsonl"
 

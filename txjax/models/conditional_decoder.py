@@ -7,11 +7,12 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from txjax.errors import UserError
 from txjax.models.transformer_stack import TransformerStack
 from txjax.models.two_stacks import WithDecoder
 from txjax.nn import CausalModel, Embed, Encoded, Head, Mask, Memory, Tied, keep_in_cache, set_model_fields
 from txjax.nn.heads.vocab_heads import check_text_head
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 SEGMENTS = "source_segments"  # in the cache
 

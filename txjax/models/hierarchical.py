@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.layer_templates import LayerTemplates
 from txjax.models.transformer import SubTransformer
 from txjax.nn import (
@@ -25,7 +26,7 @@ from txjax.nn import (
 )
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Mapping
 from typing import TypeVar
 
+from txjax.errors import UserError, near_misses
 from txjax.models.hierarchical import Stage
-from txjax.types import UserError, near_misses
 
 T = TypeVar("T")
 

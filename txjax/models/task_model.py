@@ -5,8 +5,9 @@ from typing import Any
 
 import flax.linen as nn
 
+from txjax.errors import UserError, near_misses
 from txjax.models.model import Model
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import config_field
 
 
 class TaskModel(Model, kw_only=True):

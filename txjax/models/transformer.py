@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.layer_templates import LayerTemplates
 from txjax.nn import (
     Block,
@@ -24,7 +25,7 @@ from txjax.nn.attention.layer_context import SHARED
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, head_size
 from txjax.sharding import constrain
-from txjax.types import PyTree, UserError, config_field
+from txjax.types import PyTree, config_field
 
 
 class Transformer(LayerTemplates, kw_only=True):

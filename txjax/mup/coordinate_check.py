@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LIMIT = 0.25  # of a growth exponent: less than 20% for each doubling of the width
 FALL = -0.5  # of the exponent of the output's change: in narrow models it still depends on the head's initialization

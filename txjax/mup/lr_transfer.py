@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LIMIT = 0.25  # of the exponent of the best rate over the width: less than 20% for each doubling
 NEAR = 2  # rates on either side of the lowest loss that its parabola is fitted to

@@ -11,9 +11,10 @@ from jaxtyping import Array, Bool, Float
 
 from txjax.data import Dataset
 from txjax.data.keys import MODALITIES, SOURCES, read_modalities
+from txjax.errors import UserError
 from txjax.nn import AUX_COLLECTIONS
 from txjax.objectives.data_checks import check_model_data
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, flat_paths
 
 
 @dataclasses.dataclass

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import AuxOutputs, Objective, apply_model
 from txjax.objectives.data_checks import check_classes
 from txjax.objectives.losses import CrossEntropy
 from txjax.objectives.masked_features import check_augment, mask_features
 from txjax.objectives.sigmoid_cross_entropy import SigmoidCrossEntropy
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree
 
 
 class SingleOutput(Objective):

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from txjax.errors import UserError
 from txjax.nn import PairFeatures
 from txjax.objectives.base import AuxOutputs, apply_model
 from txjax.objectives.comparing import ComparingObjective, Rows, row_digests
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 _Leaf = Any  # an array, or what stands for one in a tree of shapes
 _EXCLUDED = -1e30  # the logit of a pair that is not compared

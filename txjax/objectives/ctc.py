@@ -9,13 +9,14 @@ from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset
 from txjax.data.loading.limits import find_size
+from txjax.errors import UserError
 from txjax.nn.audio.ctc_trellis import CTCTrellis, text_fits
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.data_checks import check_special_tokens
 from txjax.objectives.losses import Sums
 from txjax.objectives.masked_features import mask_features
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 FrameLogits = tuple[Float[Array, "B F V"], Int[Array, "B"]]
 

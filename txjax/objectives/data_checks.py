@@ -5,9 +5,9 @@ from typing import Any
 
 from txjax.data import Dataset
 from txjax.data.loading.limits import find_size
+from txjax.errors import UserError
 from txjax.objectives.image_token_checks import check_image_tokens
 from txjax.tree import walk
-from txjax.types import UserError
 
 
 def check_model_data(model: Any, data: Dataset, field: str = "config.data") -> None:

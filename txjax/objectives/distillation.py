@@ -9,11 +9,12 @@ from jaxtyping import Array, Float
 
 from txjax.data import Dataset
 from txjax.data.loading.limits import size_of
+from txjax.errors import UserError
 from txjax.nn import Encoded, Logits, Teacher, WithEncoded
 from txjax.objectives.base import Objective, check_arguments
 from txjax.objectives.frozen_variables import join, split, with_state
 from txjax.objectives.multi_task import MultiTask
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field, is_on
 
 PREFIX = "teacher"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from txjax.data import Conversations, Dataset
 from txjax.data.loading.limits import find_size
+from txjax.errors import UserError
 from txjax.tree import walk
-from txjax.types import UserError
 
 
 def check_image_tokens(model: Any, data: Dataset, field: str = "config.data") -> None:

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model, source_inputs
 from txjax.objectives.ctc import CTC, FrameLogits, check_blank
 from txjax.objectives.losses import Sums
 from txjax.objectives.masked_features import check_augment, mask_features
 from txjax.objectives.next_token import NextToken
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 METHOD = "frames_and_text"  # of the model
 

@@ -5,9 +5,10 @@ from typing import Any
 import jax
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import example_keys
-from txjax.types import Batch, UserError
+from txjax.types import Batch
 
 
 def check_augment(augment: SpecAugment | None, data: Dataset) -> None:

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn import patchify
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.patch_masks import PatchMask, RandomMask
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 
 def normalise_patches(patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:

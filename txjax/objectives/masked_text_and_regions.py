@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from txjax.errors import UserError
 from txjax.objectives.base import apply_model, example_keys
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.region_targets import RegionFeatures, RegionTarget
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 
 @dataclasses.dataclass

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.nn import Logits
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.data_checks import check_special_tokens
 from txjax.objectives.losses import CrossEntropy, Sums, correct, cross_entropy
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 
 @dataclasses.dataclass

@@ -10,12 +10,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
 from txjax.data.loading.limits import size_of
+from txjax.errors import UserError
 from txjax.nn import MASK_SCHEDULES, Logits
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.frozen_variables import join, split, with_state
 from txjax.objectives.losses import CrossEntropy
 from txjax.objectives.masked_token import check_masked
-from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, ObjectiveOutput, PyTree, config_field
 
 PREFIX = "tokenizer"
 

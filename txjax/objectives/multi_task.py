@@ -12,9 +12,10 @@ from flax import traverse_util
 from txjax.data import Dataset, Tasks
 from txjax.data.loading.limits import for_task
 from txjax.data.loading.rng import hash32
+from txjax.errors import UserError, near_misses
 from txjax.nn.parameters.active_adapter import defer_adapter_checks
 from txjax.objectives.base import Objective
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, near_misses
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 
 @dataclasses.dataclass

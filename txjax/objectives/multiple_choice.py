@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from txjax.errors import UserError
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.losses import CrossEntropy
-from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
+from txjax.types import Batch, ObjectiveOutput, PyTree
 
 _ROWS = ("tokens", "segments", "types", "image")
 

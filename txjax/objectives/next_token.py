@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import jax
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.nn import Logits
 from txjax.nn.audio.spec_augment import SpecAugment
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.losses import CrossEntropy, Sums
 from txjax.objectives.masked_features import check_augment, mask_features
-from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
+from txjax.types import Batch, ObjectiveOutput, PyTree
 
 
 @dataclasses.dataclass

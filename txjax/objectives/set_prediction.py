@@ -8,12 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.nn import ObjectPredictions
 from txjax.objectives import boxes
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.data_checks import check_classes
 from txjax.objectives.losses import correct, cross_entropy
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field, is_on
 
 _TERMS = ("class", "box", "giou")
 

@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.data_checks import check_special_tokens
 from txjax.objectives.losses import CrossEntropy
 from txjax.objectives.next_token import check_logits
-from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, ObjectiveOutput, PyTree, config_field
 
 
 @dataclasses.dataclass

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn import Quantised
 from txjax.objectives.base import Objective, apply_model
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 ERRORS = {"squared": jnp.square, "absolute": jnp.abs}
 

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 
 from txjax.data import Dataset
 from txjax.data.loading.limits import for_task
+from txjax.errors import UserError
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.classification import Classification, SingleOutput
 from txjax.objectives.next_token import NextToken
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 TASK = "task"
 TEXT = "text"

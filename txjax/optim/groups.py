@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from txjax.errors import UserError, join_names, near_misses
 from txjax.patterns import matches_path
-from txjax.types import UserError, config_field, join_names, near_misses
+from txjax.types import config_field
 
 FIELD = "config.optimizer.groups"
 ADAPTER = "{adapter}"  # in a pattern: the parameters that the model's adapter trains

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from txjax.axes import KIND, STACKED, Axes
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -9,9 +9,10 @@ from optax.contrib import MuonDimensionNumbers
 from optax.contrib import scale_by_muon as orthogonalize
 
 from txjax.axes import DEPTHWISE, STACKED, Axes
+from txjax.errors import UserError
 from txjax.optim.layers import Matrix, matrix
 from txjax.sharding import is_axes
-from txjax.types import PyTree, UserError, path_name
+from txjax.types import PyTree, path_name
 
 
 def hidden_matrix(path: str, axes: Axes) -> Matrix | None:

@@ -20,6 +20,7 @@ import numpy as np
 import optax
 
 from txjax.axes import Axes
+from txjax.errors import UserError
 from txjax.optim.adafactor import scale_by_adafactor
 from txjax.optim.groups import Group, assign, default_groups, find, of_adapter
 from txjax.optim.lars import scale_by_trust
@@ -28,7 +29,7 @@ from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
 from txjax.parametrization import RULES, Factors, Scaling, no_scaling, refuse
 from txjax.sharding import is_axes
-from txjax.types import PyTree, UserError, config_field, path_name
+from txjax.types import PyTree, config_field, path_name
 
 Part = optax.GradientTransformation
 MOMENTUM_DTYPES = ("float32", "bfloat16")

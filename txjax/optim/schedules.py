@@ -11,7 +11,8 @@ import math
 import jax.numpy as jnp
 import optax
 
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 PROGRESS = ("steps", "examples", "tokens")
 _TRIAL = "for a short trial of the run as it is: --until=STEP, or --smoke"

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.plan.figures import Figures, figures
 from txjax.plan.price import Plan, price
 from txjax.plan.program import compile_step, laid_out
 from txjax.plan.target import Target
 from txjax.train.check import check_layout
-from txjax.types import UserError
 
 Load = Callable[[Sequence[str]], Experiment]  # loads the config with more flags
 Flags = tuple[str, ...]

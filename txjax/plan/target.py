@@ -10,10 +10,10 @@ from typing import Any
 import jax
 
 from txjax.chips import Chip, chip_named, chip_of
+from txjax.errors import UserError, near_misses, require
 from txjax.experiment import Experiment
 from txjax.plan.collectives import Groups
 from txjax.plan.gpus import GPUS
-from txjax.types import UserError, near_misses, require
 
 _FAMILIES = ("v4", "v5e", "v5p", "v6e")
 MEMORY_SHARE = "XLA_PYTHON_CLIENT_MEM_FRACTION"  # JAX's variable

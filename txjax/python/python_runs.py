@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txjax.types import PyTree, RunError, UserError
+from txjax.errors import RunError, UserError
+from txjax.types import PyTree
 
 if TYPE_CHECKING:
     from txjax.cli.load_run import OpenRun

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from txjax.errors import RunError, UserError
 from txjax.python.python_configs import typed_fields
 from txjax.python.python_runs import Run, open_run
-from txjax.types import RunError, UserError
 
 if TYPE_CHECKING:
     from txjax.scaling.study import Study

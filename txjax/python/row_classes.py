@@ -15,9 +15,9 @@ from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.python_rows import PythonRows
 from txjax.data.tfds.computed_labels import label_of
+from txjax.errors import UserError
 from txjax.objectives import SigmoidCrossEntropy, model_inputs
 from txjax.train.run_eval import shard_batch
-from txjax.types import UserError
 
 if TYPE_CHECKING:
     from txjax.cli.load_run import OpenRun

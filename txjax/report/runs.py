@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError, join_names
 from txjax.io.files import leaves
 from txjax.log import Row, Value, read_metrics
 from txjax.tree import read_json
-from txjax.types import UserError, join_names
 
 logger = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
+from txjax.errors import UserError
 from txjax.report.log_axis import label_log_axis
 from txjax.report.png import DPI, write_figure
 from txjax.report.theme import LIGHT, Theme, style_axes
@@ -17,7 +18,6 @@ from txjax.scaling.envelope import Envelope, envelope, sizes_on
 from txjax.scaling.isoflop import IsoFLOP
 from txjax.scaling.regression import Regression
 from txjax.scaling.study import Study, interval
-from txjax.types import UserError
 
 BEYOND = 10.0  # lines extend to this multiple of the largest budget
 LABELLED = 12  # maximum number of lines in a legend

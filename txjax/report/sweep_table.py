@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError, near_misses
 from txjax.log import METRICS, Value, plain
 from txjax.report.runs import Run, check_inside, read_runs
 from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
 from txjax.tree import flatten
-from txjax.types import UserError, near_misses
 
 SEED = "seed"
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from joblib import Parallel, delayed
 
+from txjax.errors import UserError
 from txjax.scaling.form import Form, Parameters
 from txjax.scaling.table import Table
-from txjax.types import UserError
 
 ALONE = 40  # up to this many draws run in this process: a worker takes a second to start
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from txjax.errors import UserError, join_names
 from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import OTHER_PARAMS, Table
-from txjax.types import UserError, join_names
 
 FAR = 10.0  # times the largest run: predictions beyond get a warning
 NAMED = 5  # rows that a message lists

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.scaling.form import FitResult, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
 from txjax.scaling.table import Points, Table
-from txjax.types import UserError
 
 POINTS = 1500  # budgets at which the curves are compared, evenly spread in log C (Hoffmann et al.)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.scaling.table import Points, Table
-from txjax.types import UserError
 
 Parameters = Mapping[str, float]  # a fitted law is a form and its parameters
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError, near_misses
 from txjax.ranking import best_key
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, Parametric, Power
@@ -15,7 +16,6 @@ from txjax.scaling.lr_law import LearningRate
 from txjax.scaling.minima import BETWEEN
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import Table
-from txjax.types import UserError, near_misses
 
 CURVES = ("parametric", "kaplan", "overtraining", "data_constrained", "broken")
 MINIMA_FORMS: dict[str, type[Form]] = {"isoflop": IsoFLOP, "envelope": Envelope, "learning_rate": LearningRate}

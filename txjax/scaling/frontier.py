@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.scaling.bounded import bounded_exp, power_law
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Broken, Power
 from txjax.scaling.form import Form, Parameters
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import Points, Table
-from txjax.types import UserError
 
 
 class Frontier(Form):

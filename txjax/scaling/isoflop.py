@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.scaling.form import FitResult, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
 from txjax.scaling.minima import BETWEEN, FINDERS, Minimum, curve_of, fit_parabola
 from txjax.scaling.table import Points, Table
-from txjax.types import UserError
 
 SAME = 1.1  # runs whose FLOPs differ by less than this factor have one budget
 _EXACT = 3  # runs that determine a parabola

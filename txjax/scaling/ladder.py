@@ -12,11 +12,11 @@ from typing import Any
 
 from flax.core import meta
 
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.scaling.ladder_rules import Rules
 from txjax.train.state.counting import count_parameters, flops_per_step, tokens_per_batch
 from txjax.train.state.state import abstract_variables
-from txjax.types import UserError
 
 Load = Callable[[Sequence[str]], Experiment]  # loads the config with more flags
 TOLERANCE = 0.01  # relative, of a budget

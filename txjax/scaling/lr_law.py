@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.scaling.bounded import bounded_exp, power_law
 from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.table import Points, Table
-from txjax.types import UserError
 
 _ALIKE = 0.01  # runs whose log N and log D differ by less have one size
 

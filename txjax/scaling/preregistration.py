@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.io.files import create_text
 from txjax.io.text_files import read_text
 from txjax.log import METRICS, Row
-from txjax.types import UserError
 
 NAME = "prediction.json"
 

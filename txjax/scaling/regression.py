@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from txjax.errors import UserError, near_misses
 from txjax.scaling.bounded import LARGEST, best_run, bounded_exp
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Curve
 from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.minimise import Residuals, minimise
 from txjax.scaling.table import ROLES, Points, Table
-from txjax.types import UserError, near_misses
 
 _ALIKE = 1e-9  # relative singular values of the normalised derivatives below this are zero
 _NOTHING = 1e-6  # derivative columns shorter than this, relative to the longest, are zero

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from txjax.types import join_names
+from txjax.errors import join_names
 
 Row = Mapping[str, Any]  # a record: a run's flat config, sizes and metrics
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.io.text_files import lines_of, read_text
 from txjax.log import METRICS, read_metrics
 from txjax.tree import flatten, read_json
-from txjax.types import UserError
 
 # Default columns of runs by role; --columns overrides them.
 OF_RUNS = {

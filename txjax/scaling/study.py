@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError, near_misses
 from txjax.scaling.bootstrap import bootstrap
 from txjax.scaling.diagnostics import FAR, diagnostics
 from txjax.scaling.form import FitResult, Form, Parameters, complete_point
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import ROLES, Table, number
-from txjax.types import UserError, near_misses
 
 CONFIDENCE = 0.95
 UNIDENTIFIED = 1e4  # a parameter whose interval spans a larger ratio is unidentified

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError, join_names, near_misses
 from txjax.scaling.run_diagnostics import run_diagnostics
 from txjax.scaling.run_records import OF_RUNS, WITHOUT_EMBEDDINGS, Records, read_records
-from txjax.types import UserError, join_names, near_misses
 
 Points = Mapping[str, np.ndarray]  # by role, float64 [n] each
 

@@ -13,7 +13,8 @@ from jax.experimental.mesh_utils import create_device_mesh, create_hybrid_device
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from txjax.axes import Names
-from txjax.types import PyTree, UserError, config_field, flat_paths, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.types import PyTree, config_field, flat_paths
 
 # Outermost first: neighbours along the last axes are the nearest devices.
 AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import require
 from txjax.io.disk import wait_for_lock
 from txjax.ranking import best_key
-from txjax.types import require
 
 NAME = "txjax"
 # User attributes of a trial.

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError, near_misses
 from txjax.sweep.names import NAME, Point, joined_name, settings_name
-from txjax.types import UserError, near_misses
 
 METHODS = ("sobol", "halton", "latin", "random")
 DIGITS = 4  # significant digits of a sampled number, so that its name shows the exact value

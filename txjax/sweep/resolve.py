@@ -14,9 +14,9 @@ import numpy as np
 from txjax import tree
 from txjax.config import ConfigFile, read
 from txjax.data.loading.epochs import in_steps
+from txjax.errors import UserError, near_misses
 from txjax.overrides import set_field
 from txjax.sweep.names import NAME, Point, names
-from txjax.types import UserError, near_misses
 
 VARIANT = "variant"
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from txjax import tree
 from txjax.config import read
+from txjax.errors import UserError, near_misses
 from txjax.sweep.job import TRAIN, PointResult, SweepJob
 from txjax.sweep.local import Local, Running
 from txjax.sweep.optuna_study import CAUSE, FOLDER, Heartbeat, OptunaStudy, optuna
 from txjax.sweep.resolve import Resolved, apply
 from txjax.sweep.sweep_folder import SweepPoint, Tail
-from txjax.types import UserError, near_misses
 
 LOOK = 1.0  # seconds between reads of the storage
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import txjax
+from txjax.errors import UserError
 from txjax.sweep.job import SweepJob
 from txjax.sweep.sweep_folder import SweepPoint
-from txjax.types import UserError
 
 LAUNCHER = Path(txjax.__file__).parents[1] / "launch" / "slurm.py"
 

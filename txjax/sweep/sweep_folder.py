@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from txjax.checkpoint.steps import Steps
+from txjax.errors import RunError, UserError
 from txjax.io.disk import take_lock, wait_for_lock
 from txjax.io.files import replace_text
 from txjax.log import METRICS, Row, rows_of
 from txjax.train.run.lock import FLAG, is_locked
 from txjax.tree import read_json
-from txjax.types import RunError, UserError
 
 NAME = "sweep.json"
 _MOST = 2**100  # of a number of steps or FLOPs

@@ -8,6 +8,7 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store
+from txjax.errors import UserError
 from txjax.experiment import with_default_eval_data
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, is_finished
@@ -17,7 +18,6 @@ from txjax.train.run.workdir import check_config
 from txjax.train.state.counting import flops_per_step
 from txjax.train.state.init_from import find_init_source
 from txjax.tree import check_fields
-from txjax.types import UserError
 
 
 def plan(

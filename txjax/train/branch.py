@@ -9,6 +9,7 @@ from txjax import tree
 from txjax.checkpoint import Store, split
 from txjax.checkpoint.arrays import check_arrays
 from txjax.checkpoint.run_steps import RunStep, open_step
+from txjax.errors import RunError, UserError
 from txjax.experiment import Experiment
 from txjax.io import digest
 from txjax.io.kept_files import inherit_files
@@ -16,7 +17,6 @@ from txjax.log.metrics import copy_log
 from txjax.train.run.earlier_run import keep_earlier_run
 from txjax.train.run.workdir import CHANGED, HARMLESS, check_data, config_differences
 from txjax.train.state.state import Layout
-from txjax.types import RunError, UserError
 
 log = logging.getLogger("txjax")
 FIELD = "config.branch_from"

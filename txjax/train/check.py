@@ -11,6 +11,7 @@ from txjax import sharding
 from txjax.checks import Checks, overlap
 from txjax.data import Dataset, Tasks
 from txjax.data.keys import check_spec
+from txjax.errors import UserError, near_misses
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
@@ -21,7 +22,6 @@ from txjax.train.check_traces import Traces, check_model_state, check_traces
 from txjax.train.state.pace import paced_optimizer
 from txjax.train.state.state import Layout, batch_spec, build_layout
 from txjax.tree import check_fields, walk
-from txjax.types import UserError, near_misses
 from txjax.user_code import user_code_errors
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from txjax.changes import Phase, phases
 from txjax.checks import Checks
 from txjax.data import Mixture
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.train.state.state import ModelTrace, trace_model
-from txjax.types import UserError
 
 
 def check_changes(experiment: Experiment, check_phase: Callable[[Checks, Experiment], None]) -> None:

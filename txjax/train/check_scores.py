@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 
+from txjax.errors import UserError, near_misses
 from txjax.eval import Evaluator
 from txjax.eval.evaluator import Programs
 from txjax.experiment import Experiment
 from txjax.train.run_eval import eval_setup
 from txjax.train.state.state import Layout, model_variables
-from txjax.types import UserError, near_misses
 
 
 def named_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:

@@ -10,9 +10,10 @@ from jaxtyping import Int
 
 from txjax.data import fingerprint
 from txjax.distributed import gather
+from txjax.errors import RunError, join_names
 from txjax.eval.evaluation import TERM
 from txjax.experiment import Experiment
-from txjax.types import Mean, RunError, join_names
+from txjax.types import Mean
 
 log = logging.getLogger("txjax")
 SHOWN = 8  # examples in a message; the log's file has all

@@ -10,12 +10,12 @@ from txjax import backend, distributed, tree
 from txjax.data.class_names import known_names
 from txjax.data.file_changes import file_digests
 from txjax.data.loading.default_eval_data import differences
+from txjax.errors import UserError
 from txjax.log import setup_logging
 from txjax.train.prepared_run import Run
 from txjax.train.run.workdir import write_config, write_manifest
 from txjax.train.state.counting import tokens_of_phase
 from txjax.train.state.pace import paced_optimizer
-from txjax.types import UserError
 
 PACE = ("optimizer", "num_steps", "batch_size", "changes")  # the fields that learning rates follow from
 log = logging.getLogger("txjax")

@@ -9,9 +9,9 @@ from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.data.loading.alternating_tasks import AlternatingSource
 from txjax.data.loading.index import sample_indices
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.train.check import collect_errors, inside
-from txjax.types import UserError
 from txjax.user_code import user_code_errors
 
 

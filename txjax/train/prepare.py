@@ -9,6 +9,7 @@ from txjax.changes import phases
 from txjax.checkpoint import Store
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
+from txjax.errors import RunError
 from txjax.experiment import Experiment, with_default_eval_data
 from txjax.train.branch import find_branch
 from txjax.train.check import check_run, collect_errors
@@ -18,7 +19,6 @@ from txjax.train.run.workdir import CHANGED
 from txjax.train.state.init_from import find_init_source
 from txjax.train.state.state import Layout
 from txjax.train.step import Step, trace_step
-from txjax.types import RunError
 from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data

@@ -8,13 +8,14 @@ import numpy as np
 
 from txjax.changes import examples_before, phases
 from txjax.data import fingerprint
+from txjax.errors import RunError
 from txjax.log import Log, Row
 from txjax.train.check_scores import check_scores
 from txjax.train.dropped_updates import Dropped, nothing_applied
 from txjax.train.layer_norms import norms_by_layer, norms_due
 from txjax.train.prepared_run import Run
 from txjax.train.run_eval import Evaluations
-from txjax.types import PyTree, RunError
+from txjax.types import PyTree
 
 log = logging.getLogger("txjax")
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from txjax import distributed, sharding
+from txjax.errors import RunError
 from txjax.experiment import Experiment
 from txjax.train.batches import HostBatch, read_batches
 from txjax.train.compilations import Compilations
@@ -31,7 +32,7 @@ from txjax.train.state.counting import step_costs
 from txjax.train.state.state import model_variables
 from txjax.train.step import Step
 from txjax.train.throughput import Pending, Throughput
-from txjax.types import Batch, RunError
+from txjax.types import Batch
 
 log = logging.getLogger("txjax")
 

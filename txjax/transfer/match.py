@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Shaped
 
+from txjax.errors import UserError, near_misses
 from txjax.transfer.origin import FIELD, From, is_under
 from txjax.transfer.resize import ResizeAxis
-from txjax.types import UserError, near_misses
 
 ACTIONS = ("loaded", "resized", "new", "dropped")
 _EXAMPLES = {

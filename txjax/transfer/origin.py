@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.transfer.resize import ResizeAxis
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 FIELD = "config.init_from"
 

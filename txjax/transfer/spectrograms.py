@@ -5,8 +5,8 @@ import dataclasses
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.transfer.resize import Bicubic, ResizeAxis
-from txjax.types import UserError
 
 
 @dataclasses.dataclass

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from txjax.data import Bytes, Tokenizer
+from txjax.errors import UserError
 from txjax.transfer.resize import ResizeAxis
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

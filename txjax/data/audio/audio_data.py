@@ -13,7 +13,8 @@ from txjax.data.dataset import RecordDataset, describing_field
 from txjax.data.loading.buckets import check_buckets
 from txjax.data.sources.selection import Only
 from txjax.data.tfds import records
-from txjax.types import UserError, config_field, require, spec
+from txjax.errors import UserError, require
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

@@ -11,7 +11,8 @@ from txjax.data.audio.waveform_mixing import WaveformMixup
 from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.sources.label_values import read_labels
 from txjax.data.tfds.computed_labels import ComputedLabel, label_of
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

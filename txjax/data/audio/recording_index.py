@@ -13,7 +13,7 @@ from txjax.data.loading import disk_cache
 from txjax.data.sources.record_source import Records
 from txjax.data.tfds import records as tfds_records
 from txjax.data.tfds.records import ChangedData, CorruptData
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 

@@ -15,7 +15,7 @@ from txjax.data.audio.waveforms import Waveforms, open_waveforms
 from txjax.data.sources.record_places import describe_place
 from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.types import UserError
+from txjax.errors import UserError
 
 logger = logging.getLogger("txjax")
 MEMORY = 256 << 20  # bytes of decoded samples; a recording that fits into its share of them is decoded once

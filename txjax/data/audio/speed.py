@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from txjax.data.audio.resampling import resample, resampled_size
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 @dataclasses.dataclass

@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 _FORMS: dict[str, Callable[[str], str]] = {
     "NFC": functools.partial(unicodedata.normalize, "NFC"),

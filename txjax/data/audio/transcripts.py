@@ -15,7 +15,7 @@ from txjax.data.sources.record_source import RecordSplit
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 SPACE = " "  # between the transcripts of a chain

@@ -15,7 +15,8 @@ from txjax.data.dataset import Example, Source, describing_field
 from txjax.data.loading.rng import example_rng
 from txjax.data.text.templates import Template
 from txjax.data.tokenizers.tokenizer import Characters, Tokenizer
-from txjax.types import UserError, spec
+from txjax.errors import UserError
+from txjax.types import spec
 
 
 def _letters() -> Characters:

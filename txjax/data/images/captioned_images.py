@@ -15,7 +15,8 @@ from txjax.data.images.image_reader import ImageReader
 from txjax.data.images.image_records import ImageRecords
 from txjax.data.text.framed_rows import FramedRows
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 log = logging.getLogger("txjax")
 

@@ -14,7 +14,7 @@ from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import BATCH, open_tokens
 from txjax.data.tfds.text_sequences import text_sequences
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LAYOUT = 1  # version of the files; caches of other versions are not used
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from txjax.data.images.transforms import Transform
-from txjax.types import UserError
+from txjax.errors import UserError
 
 # Of red, green and blue (/ 255), in the authors' code (Radford et al. 2021).
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)

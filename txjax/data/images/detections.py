@@ -12,7 +12,8 @@ from txjax.data.images.image_records import ImageRecords, Normaliser, check_norm
 from txjax.data.images.scenes import Annotations, Scene, box_areas, clip_boxes
 from txjax.data.images.transforms import Transform
 from txjax.data.tfds import records
-from txjax.types import UserError, config_field, require, spec
+from txjax.errors import UserError, require
+from txjax.types import config_field, spec
 
 logger = logging.getLogger(__name__)
 NO_OBJECT = -1  # the class of a row of padding

@@ -7,7 +7,8 @@ import numpy as np
 from txjax.data.images.random_boxes import check_box, draw_box, middle_box
 from txjax.data.images.transforms import Transform
 from txjax.data.images.views import View
-from txjax.types import UserError, config_field, require
+from txjax.errors import UserError, require
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -6,7 +6,8 @@ from typing import Any
 from txjax.data.dataset import RecordDataset, describing_field
 from txjax.data.images.image_records import check_normalisation, check_pixels
 from txjax.data.images.transforms import Transform
-from txjax.types import config_field, require
+from txjax.errors import require
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -8,7 +8,7 @@ import numpy as np
 from txjax.data.images.image_data import ImageData
 from txjax.data.images.image_records import ImageRecords, Normaliser
 from txjax.data.images.transforms import Transform
-from txjax.types import UserError
+from txjax.errors import UserError
 
 MEMORY = 256 << 20  # bytes of decoded images; an image that fits into its share of them is decoded once
 

@@ -10,7 +10,7 @@ from txjax.data.images.image_files import MODES, UnreadableImage, decode_image, 
 from txjax.data.sources.record_places import describe_place
 from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.types import UserError
+from txjax.errors import UserError
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from txjax.data.images.images import Images
 from txjax.data.images.transforms import Channels, Multiply, Transform
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import Count, Grouped, Nearest, label_of
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,8 @@ from txjax.data.images.transforms import Transform
 from txjax.data.tfds.computed_labels import ComputedLabel, label_of
 from txjax.data.tfds.subset import Subset
 from txjax.data.tfds.tags import Tags
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

@@ -8,7 +8,8 @@ import dataclasses
 
 import numpy as np
 
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def to_picture(image: np.ndarray, owner: str, channels: tuple[int, ...] = (1, 3)) -> Any:

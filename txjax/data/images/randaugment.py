@@ -8,7 +8,8 @@ import numpy as np
 
 from txjax.data.images.pixels import to_array, to_picture
 from txjax.data.images.transforms import Transform
-from txjax.types import config_field, require
+from txjax.errors import require
+from txjax.types import config_field
 
 GREY = 128  # fills pixels from outside the image
 Operation = Callable[[Any, float], Any]

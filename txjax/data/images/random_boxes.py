@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 Box = tuple[int, int, int, int]  # top, left, height, width
 

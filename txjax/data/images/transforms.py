@@ -6,7 +6,8 @@ import numpy as np
 
 from txjax.data.images.pixels import to_array, to_picture
 from txjax.data.images.random_boxes import check_box, draw_box
-from txjax.types import UserError, config_field, require
+from txjax.errors import UserError, require
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

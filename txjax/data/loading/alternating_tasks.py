@@ -9,7 +9,8 @@ import numpy as np
 from txjax.data.dataset import Example, Source, Spec, open_parts
 from txjax.data.loading.task_draws import LinearRatios, TaskDraws
 from txjax.data.loading.tasks import Tasks, TasksSource
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

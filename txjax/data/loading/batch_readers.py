@@ -15,7 +15,7 @@ from txjax.data.loading.mixture import MixtureSource
 from txjax.data.loading.rng import example_rng
 from txjax.data.loading.task_draws import TaskDraws
 from txjax.data.loading.weighted_index import WeightedIndex
-from txjax.types import UserError
+from txjax.errors import UserError
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position

@@ -11,7 +11,7 @@ import numpy as np
 from txjax.data.dataset import Source
 from txjax.data.loading.index import GlobalIndex
 from txjax.data.loading.rng import hash32
-from txjax.types import UserError
+from txjax.errors import UserError
 
 Shown = Sequence[tuple[int, int]]  # (example, epoch) of the examples of a batch
 Cuts = dict[str, tuple[slice, ...]]  # what remains of an example's array, by key

@@ -4,8 +4,8 @@ import contextlib
 import copy
 
 from txjax.data.dataset import Dataset, RecordDataset, described_fields
+from txjax.errors import UserError
 from txjax.tree import walk
-from txjax.types import UserError
 
 
 def sets(data: Dataset) -> dict[str, RecordDataset]:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from txjax.errors import UserError
 from txjax.io import digest
 from txjax.io.cache_dir import cache_dir
 from txjax.io.disk import take_lock
 from txjax.io.files import flush
 from txjax.terminal_escape import visible
-from txjax.types import UserError
 
 logger = logging.getLogger(__name__)
 

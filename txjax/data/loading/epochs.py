@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from txjax import tree
 from txjax.data.dataset import Dataset
-from txjax.types import UserError
+from txjax.errors import UserError
 
 _lengths: dict[str, int] = {}  # by the config of the data set: a sweep has many points of the same data
 E = TypeVar("E")

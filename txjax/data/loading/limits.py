@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from txjax.data.keys import part_of
+from txjax.errors import UserError
 from txjax.tree import walk
-from txjax.types import UserError
 
 INPUTS = ("tokens", "source_tokens", "choice_tokens", "languages")
 _VOCAB = "vocab"

@@ -12,7 +12,8 @@ import numpy as np
 from txjax.data.dataset import Dataset, Example, Source, open_parts
 from txjax.data.loading.index import GlobalIndex
 from txjax.data.loading.temperature import Temperature
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

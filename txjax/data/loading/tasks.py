@@ -11,7 +11,8 @@ from txjax.data.keys import Key
 from txjax.data.loading.buckets import Cuts, Shown, TrimmableSource
 from txjax.data.loading.index import GlobalIndex
 from txjax.data.loading.rng import hash32
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 ROWS = slice(None)  # the axis of rows stays whole
 

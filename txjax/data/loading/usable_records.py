@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 logger = logging.getLogger("txjax")
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator
 from typing import Any
 
-from txjax.types import RunError
+from txjax.errors import RunError
 
 PARENT_SECONDS = 1.0  # between two looks whether the parent is alive
 _LOST = "Worker process was terminated"  # how Grain's message begins

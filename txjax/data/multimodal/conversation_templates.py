@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from txjax.data.tokenizers.tokenizer import Tokenizer
-from txjax.types import UserError
+from txjax.errors import UserError
 
 MARKER = "<image>"  # stands for an image in the texts of conversations
 

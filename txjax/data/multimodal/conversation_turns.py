@@ -8,7 +8,8 @@ from txjax.data.multimodal.conversation_templates import MARKER, Turn, UnusableC
 from txjax.data.multimodal.questions import Questions, TemplateQuestions
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 SPEAKERS = ("human", "gpt")  # of questions and of answers, as LLaVA's files name them
 ReadTurns = Callable[[int, dict[str, Any]], list[Turn]]  # of a record, by its number and its features

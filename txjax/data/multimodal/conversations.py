@@ -26,7 +26,8 @@ from txjax.data.sources.folder_walks import folder_path, is_folder
 from txjax.data.sources.record_places import describe_place
 from txjax.data.sources.record_source import RecordSource
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, config_field, require, spec
+from txjax.errors import UserError, require
+from txjax.types import config_field, spec
 
 
 def _bytes() -> Bytes:

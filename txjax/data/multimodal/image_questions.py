@@ -16,7 +16,8 @@ from txjax.data.multimodal.question_tokens import open_questions
 from txjax.data.multimodal.questions import MakeQuestion, Questions, TemplateQuestions
 from txjax.data.text.framed_rows import FramedRows
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 def _bytes() -> Bytes:

@@ -9,7 +9,7 @@ from txjax.data.multimodal.conversation_templates import Turn
 from txjax.data.text.templates import Template
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 MakeQuestion = Callable[[int, dict[str, Any]], Turn]  # of a record, by its number in the split and its features
 

@@ -11,7 +11,7 @@ from txjax.data.images.image_records import Normaliser, check_pixels
 from txjax.data.images.transforms import Transform
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError
+from txjax.errors import UserError
 
 FILES = "files"  # the feature with the paths of a record's images, which not all sets have
 

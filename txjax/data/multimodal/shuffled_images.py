@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax.data.dataset import Dataset, Example, Source
 from txjax.data.keys import Key
-from txjax.types import UserError
+from txjax.errors import UserError
 
 IMAGE_KEYS = ("image", "images", "extent")
 

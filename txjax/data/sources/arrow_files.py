@@ -19,7 +19,7 @@ from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState, LocalFile
 from txjax.data.sources.valid_batches import ValidBatches, first_line
 from txjax.data.tfds.records import ChangedData
-from txjax.types import UserError
+from txjax.errors import UserError
 
 logger = logging.getLogger("txjax")
 LAYOUT = 1  # version of the files in the cache

@@ -11,7 +11,7 @@ from typing import Any
 from txjax.data.sources.file_listings import Entry, path_inside
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.folder_walks import FolderWalk
-from txjax.types import UserError
+from txjax.errors import UserError
 
 OBJECTS = "objects"  # the column of the boxes
 KEYS = ("images", "annotations", "categories")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from txjax.data.sources.file_rows import Row
-from txjax.types import UserError, join_names
+from txjax.errors import UserError, join_names
 
 SAMPLE = 1000  # rows by which the kinds of columns are known
 MOST = 0.9  # the share of values that say the kind of a column; values of another kind are broken

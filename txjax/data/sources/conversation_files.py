@@ -20,7 +20,7 @@ from txjax.data.sources.folder_walks import find_in_folder, folder_path
 from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
 from txjax.data.tfds.records import ChangedData, CorruptData
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LAYOUT = 1  # version of the list of images; others are not used
 FORM = '{"id": "7", "image": "a.jpg", "conversations": [{"from": "human", "value": "<image>\\nWhat is this?"}, ...]}'

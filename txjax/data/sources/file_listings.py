@@ -15,7 +15,7 @@ from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.split_names import split_in_name
 from txjax.data.sources.tables import Tables
 from txjax.data.tfds.records import CorruptData
-from txjax.types import UserError
+from txjax.errors import UserError
 
 METADATA = ("metadata.jsonl", "metadata.csv")
 ENDINGS = (".jsonl", ".csv")

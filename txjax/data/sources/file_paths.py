@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from txjax.data.sources.file_states import FileState, LocalFile
 from txjax.data.sources.remote_files import find_remote_files, is_url
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def find_files(patterns: str | Sequence[str], field: str = "data.source") -> list[FileState]:

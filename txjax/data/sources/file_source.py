@@ -20,7 +20,8 @@ from txjax.data.sources.record_source import Features, Records, RecordSource
 from txjax.data.sources.split_names import ALIASES, SPLITS, split_name
 from txjax.data.tfds.records import ChangedData, CorruptData
 from txjax.data.tfds.tags import OF_LISTS
-from txjax.types import UserError, config_field, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.types import config_field
 
 logger = logging.getLogger("txjax")
 MOST_CLASSES = 10_000

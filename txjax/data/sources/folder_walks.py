@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from txjax.data.sources.file_states import FileState, LocalFile
 from txjax.data.sources.remote_files import RemoteFile, is_url, list_remote_folder
-from txjax.types import UserError
+from txjax.errors import UserError
 
 FIELD = "data.source"
 

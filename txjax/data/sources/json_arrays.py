@@ -14,7 +14,7 @@ from txjax.data.sources.file_states import FileState
 from txjax.data.sources.json_lines import parse_object
 from txjax.data.sources.line_cuts import Ends
 from txjax.data.sources.line_rows import LineRows
-from txjax.types import UserError
+from txjax.errors import UserError
 
 BEGIN = re.compile(r"\ufeff?\s*\[\s*")
 NEXT = re.compile(r"\s*([,\]])\s*")

@@ -6,7 +6,7 @@ from typing import Any
 from txjax.data.sources.feature_values import read_values
 from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds.computed_labels import ComputedLabel
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def read_labels(split: RecordSplit, label: ComputedLabel, numbers: Iterable[int] | None = None) -> list[Any]:

@@ -22,7 +22,7 @@ from txjax.data.sources.folder_walks import FolderWalk, folder_path, walk_folder
 from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.split_names import split_in_name, split_name
 from txjax.data.tfds.records import ChangedData
-from txjax.types import UserError, join_names, near_misses
+from txjax.errors import UserError, join_names, near_misses
 
 logger = logging.getLogger("txjax")
 

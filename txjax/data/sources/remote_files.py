@@ -22,10 +22,10 @@ from typing import Any, BinaryIO, ClassVar
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.file_states import BUFFER, FileState, LocalFile
+from txjax.errors import UserError
 from txjax.io.block_cache import BlockCache
 from txjax.io.cache_dir import cache_dir
 from txjax.io.store_client import StoreClient
-from txjax.types import UserError
 
 FIELD = "data.source"
 LIMIT_VARIABLE = "TXJAX_REMOTE_CACHE_GB"

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from txjax.data.sources.feature_values import read_values, value_names
 from txjax.data.sources.record_source import RecordSplit
 from txjax.data.tfds import records
-from txjax.types import UserError, join_names, near_misses
+from txjax.errors import UserError, join_names, near_misses
 
 KINDS = ("ClassLabel", "Text", "Scalar", "Tensor")
 

@@ -17,7 +17,8 @@ from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
 from txjax.data.sources.unpacked import OPENERS
 from txjax.data.sources.web_dataset import WebDataset
-from txjax.types import UserError, config_field, near_misses
+from txjax.errors import UserError, near_misses
+from txjax.types import config_field
 
 BY_ENDING: dict[str, Any] = {
     ".json": JSONArrays,

@@ -8,7 +8,7 @@ from typing import Any
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_source import FileSource
-from txjax.types import UserError, require
+from txjax.errors import UserError, require
 
 PLACES = 20  # broken rows that are named
 MOST_COUNTED = 100_000  # different values of a column that are counted

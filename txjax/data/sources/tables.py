@@ -8,7 +8,8 @@ from txjax.data.sources.file_source import FileSource
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.line_cuts import cut_quoted_lines
 from txjax.data.sources.line_rows import LineRows, Parse
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

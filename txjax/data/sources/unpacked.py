@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.file_states import BUFFER, FileState, LocalFile
-from txjax.types import RunError, UserError, require
+from txjax.errors import RunError, UserError, require
 
 
 def unpack(files: Sequence[FileState]) -> list[FileState]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from txjax.data.sources.file_states import LocalFile, status_time
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 class ValidBatches:

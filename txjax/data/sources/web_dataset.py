@@ -25,7 +25,7 @@ from txjax.data.sources.json_lines import parse_object
 from txjax.data.sources.media_folders import AudioFolder, ImageFolder
 from txjax.data.sources.unpacked import unpack
 from txjax.data.tfds.records import ChangedData, CorruptData
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LAYOUT = 1  # version of the index; others are not used
 COLUMNS = {"txt": "text", "text": "text", "cls": "label"} | {

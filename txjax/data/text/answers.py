@@ -16,7 +16,8 @@ from txjax.data.text.sentences import Sentences, SentenceSource
 from txjax.data.text.token_cache import BATCH
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 ABSENT = -1  # the token of the end of an answer that there is not
 

@@ -13,7 +13,8 @@ from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, spec
+from txjax.errors import UserError
+from txjax.types import spec
 
 _ROWS = ("tokens", "segments", "types")
 

@@ -11,7 +11,8 @@ from txjax.data.dataset import Example, RecordDataset, Source, describing_field
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer, special_or_none
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 log = logging.getLogger("txjax")
 

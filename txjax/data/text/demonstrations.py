@@ -9,7 +9,7 @@ from txjax.data.loading.rng import hash32
 from txjax.data.text.labelled_text import LabelledText, open_labels
 from txjax.data.text.templates import Template
 from txjax.data.tfds.computed_labels import label_of
-from txjax.types import UserError
+from txjax.errors import UserError
 
 _ANSWER = "\0"  # stands for the answer while a text is written
 

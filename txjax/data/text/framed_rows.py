@@ -8,7 +8,7 @@ from jaxtyping import Int
 from txjax.data.dataset import Example
 from txjax.data.tokenizers.special_tokens import Frame
 from txjax.data.tokenizers.tokenizer import Tokenizer
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)

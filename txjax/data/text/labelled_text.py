@@ -18,7 +18,8 @@ from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import label_of
 from txjax.data.tfds.subset import Subset
 from txjax.data.tfds.tags import Tags
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

@@ -11,7 +11,8 @@ from txjax.data.keys import Key
 from txjax.data.loading.buckets import Bucketed, Lengths
 from txjax.data.text.sentences import Sentences, SentenceSource
 from txjax.data.tokenizers.special_tokens import Frame
-from txjax.types import UserError, near_misses, spec
+from txjax.errors import UserError, near_misses
+from txjax.types import spec
 
 KEY = "languages"
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from txjax.data.dataset import Example, Source
 from txjax.data.text.sentences import Sentences, SentenceSource
-from txjax.types import UserError, spec
+from txjax.errors import UserError
+from txjax.types import spec
 
 
 @dataclasses.dataclass

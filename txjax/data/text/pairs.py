@@ -14,7 +14,8 @@ from txjax.data.loading.buckets import Bucketed, Lengths, check_sorted
 from txjax.data.text.templates import Template
 from txjax.data.text.token_cache import open_tokens
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 log = logging.getLogger("txjax")
 

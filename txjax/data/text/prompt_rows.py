@@ -9,7 +9,7 @@ import numpy as np
 
 from txjax.data.text.token_cache import BATCH
 from txjax.data.tokenizers.tokenizer import Tokenizer
-from txjax.types import UserError
+from txjax.errors import UserError
 
 log = logging.getLogger("txjax")
 

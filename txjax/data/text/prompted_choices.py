@@ -18,7 +18,8 @@ from txjax.data.text.prompt_rows import PromptEncoder, Row
 from txjax.data.text.templates import Template
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer, special_or_none
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 _ROWS = ("choice_tokens", "choice_segments", "choice_types")
 

@@ -11,7 +11,8 @@ from txjax.data.dataset import Example, describing_field
 from txjax.data.text.prompt_rows import PromptEncoder, Row
 from txjax.data.text.prompted_choices import PromptedChoices, PromptSource
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 def _bytes() -> Bytes:

@@ -13,7 +13,8 @@ from txjax.data.text.token_cache import Tokens, open_tokens
 from txjax.data.tfds import records
 from txjax.data.tokenizers.special_tokens import Frame
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 def _bytes() -> Bytes:

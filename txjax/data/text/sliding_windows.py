@@ -10,7 +10,8 @@ from txjax.data.dataset import Example, Source
 from txjax.data.text.packed import cut_documents
 from txjax.data.text.text_windows import Text
 from txjax.data.text.token_cache import Tokens
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError
+from txjax.errors import UserError
 
 NUMBERS = ("Scalar", "Tensor")
 

@@ -11,7 +11,8 @@ from txjax.data.loading.rng import hash32
 from txjax.data.text.token_cache import Tokens, open_tokens
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer, special_or_none
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

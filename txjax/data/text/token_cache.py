@@ -25,7 +25,7 @@ from txjax.data.loading import disk_cache
 from txjax.data.sources.record_source import Records, RecordSplit
 from txjax.data.text.templates import RecordText
 from txjax.data.tokenizers.tokenizer import Text, Tokenizer
-from txjax.types import UserError
+from txjax.errors import UserError
 
 LAYOUT = 2  # version of the files; caches of other versions are not used
 TextOf = Callable[[dict[str, Any]], Text]

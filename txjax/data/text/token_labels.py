@@ -14,7 +14,8 @@ from txjax.data.text.sentences import Sentences, SentenceSource
 from txjax.data.text.token_cache import BATCH, Tokens
 from txjax.data.tfds import records
 from txjax.data.tokenizers.tokenizer import as_string
-from txjax.types import UserError, config_field, spec
+from txjax.errors import UserError
+from txjax.types import config_field, spec
 
 LAYOUT = 2  # version of the files; caches of other versions are not used
 

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from txjax.data.tfds import records
-from txjax.types import UserError, config_field, near_misses, spec
+from txjax.errors import UserError, near_misses
+from txjax.types import config_field, spec
 
 
 @dataclasses.dataclass

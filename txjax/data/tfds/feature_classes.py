@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 FILES = ("features.json", "dataset_info.json")  # the second also has a field `features`
 NAMED_BY = ("pythonClassName", "python_class_name")  # protobuf reads both

@@ -20,8 +20,8 @@ from typing import Any
 
 from txjax.data.loading.disk_cache import cache_dir, lock
 from txjax.data.tfds import feature_classes
+from txjax.errors import RunError, UserError, near_misses
 from txjax.terminal_escape import visible
-from txjax.types import RunError, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", "txjax_shakespeare")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from txjax.data.loading.rng import hash32
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -11,7 +11,8 @@ from jaxtyping import Float32
 
 from txjax.data.tfds import records
 from txjax.data.tfds.computed_labels import ComputedLabel
-from txjax.types import UserError, near_misses, spec
+from txjax.errors import UserError, near_misses
+from txjax.types import spec
 
 OF_LISTS = "[]"  # behind the name of a feature that is read as classes if its values are lists
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from txjax.data.tokenizers.special_tokens import Frame, frame_of
 from txjax.data.tokenizers.tokenizer import Text, Tokenizer, as_string
-from txjax.types import UserError
+from txjax.errors import UserError
 
 PROBES = 100  # tokens that are tried as an example of a text
 HIDDEN = "\U0010ffff"  # before the names of special tokens among a model's pieces, so that no text has them

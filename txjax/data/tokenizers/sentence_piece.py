@@ -12,7 +12,7 @@ import numpy as np
 
 from txjax.data.tokenizers.library_tokenizer import known_parts
 from txjax.data.tokenizers.tokenizer import Text, Tokenizer, as_string, find_file
-from txjax.types import UserError, near_misses, require
+from txjax.errors import UserError, near_misses, require
 
 
 @dataclasses.dataclass

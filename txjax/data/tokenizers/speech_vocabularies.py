@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.io.json_files import load_json
-from txjax.types import UserError
 
 CTC = "Wav2Vec2CTCTokenizer"
 SPEECH = "Speech2TextTokenizer"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from txjax.data.tokenizers.special_tokens import Frame, Roles, roles_by_name, sentence_frame
-from txjax.types import UserError, near_misses
+from txjax.errors import UserError, near_misses
 
 Text = str | bytes  # bytes are UTF-8
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -17,7 +17,7 @@ from txjax.data.tfds.text_sequences import TextSequence, text_sequences
 from txjax.data.tokenizers.library_tokenizer import Library
 from txjax.data.tokenizers.tokenizer import as_string
 from txjax.data.tokenizers.vocabulary_training import LONGEST_WORD, has_long_word
-from txjax.types import UserError
+from txjax.errors import UserError
 
 if TYPE_CHECKING:
     from txjax.data.tokenizers.trained_tokenizers import Trained

@@ -15,9 +15,9 @@ from txjax.data.tokenizers.special_tokens import NAMES, Frame, Roles, roles_by_n
 from txjax.data.tokenizers.token_bytes import token_bytes
 from txjax.data.tokenizers.tokenizer import find_file
 from txjax.data.tokenizers.vocabulary_files import PIECES, VOCABULARIES, put_around, read_vocabulary
+from txjax.errors import UserError, near_misses
 from txjax.io.json_files import load_json
 from txjax.io.text_files import read_text
-from txjax.types import UserError, near_misses
 
 FILE = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"

@@ -16,7 +16,8 @@ from txjax.data.tokenizers.library_tokenizer import Library, LibraryTokenizer
 from txjax.data.tokenizers.tokenizer import special_index
 from txjax.data.tokenizers.tokenizer_cache import open_trained
 from txjax.data.tokenizers.vocabulary_training import Pass, no_characters, train_tokenizer
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 NEVER = -1000.0  # log-probability of a Unigram piece that must never be used
 

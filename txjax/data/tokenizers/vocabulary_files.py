@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data.tokenizers.speech_vocabularies import CTC, SPEECH, read_characters, renumber_pieces
-from txjax.types import UserError, require
+from txjax.errors import UserError, require
 
 PIECES = "sentencepiece.bpe.model"  # whose ids are those of the vocab.json beside it
 # Files with a vocabulary, and those that they need beside them; the first that are there are read.

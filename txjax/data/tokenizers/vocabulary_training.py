@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 # Characters of a word that the library sees at once. Its time grows with the square of a word's length, and with words
 # of a megabyte it does not end, or ends in a segmentation fault.

@@ -8,6 +8,7 @@ import numpy as np
 
 from txjax.data import Dataset, Tokenizer
 from txjax.decoding import BestPath, CTCSearch, LanguageModel, Rescoring, Search, ShallowFusion
+from txjax.errors import UserError, require
 from txjax.eval.audio.language_run import LanguageRun, normal_form
 from txjax.eval.audio.rescorer import Rescorer
 from txjax.eval.audio.transcribers import Transcribe, count_ngram, count_symbols, ctc_transcriber, decoder_transcriber
@@ -16,7 +17,7 @@ from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.objectives import Objective
 from txjax.objectives.ctc import example_weights
-from txjax.types import Batch, PyTree, UserError, config_field, require
+from txjax.types import Batch, PyTree, config_field
 
 
 @dataclasses.dataclass

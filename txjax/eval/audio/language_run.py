@@ -14,7 +14,8 @@ from txjax.checkpoint.run_steps import RunStep, open_step
 from txjax.checkpoint.stored_weights import inference_variables
 from txjax.data import Tokenizer
 from txjax.decoding import Beginnings, Fused, Generator, LanguageModel, generator_for, prompts_for
-from txjax.types import PyTree, UserError
+from txjax.errors import UserError
+from txjax.types import PyTree
 
 
 @dataclasses.dataclass(frozen=True)

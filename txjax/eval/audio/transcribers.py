@@ -10,11 +10,12 @@ import numpy as np
 
 from txjax.data import Dataset, Utterances
 from txjax.decoding import Beam, CTCSearch, CTCTexts, Generator, Inputs, Ngram, Search, generator_for
+from txjax.errors import UserError
 from txjax.eval.audio.language_run import LanguageRun
 from txjax.eval.evaluator import Context, outline
 from txjax.objectives import source_inputs
 from txjax.sharding import constrain
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 Transcribe = Callable[[PyTree, Batch], CTCTexts]  # of a state and a batch; in numpy all are read on the host
 

@@ -8,6 +8,7 @@ import numpy as np
 from txjax.data import Dataset
 from txjax.data.dataset import Example
 from txjax.data.loading.rng import example_rng
+from txjax.errors import require
 from txjax.eval.classification.classifier_evaluator import Classified
 from txjax.eval.classification.confusion import Mistake, draw
 from txjax.eval.classification.predictions import CLASSES, scores
@@ -16,7 +17,7 @@ from txjax.eval.example_text import example_text
 from txjax.eval.pictures import can_show, pixels
 from txjax.eval.results import GIVEN, ID, Rows
 from txjax.objectives import Objective
-from txjax.types import config_field, require
+from txjax.types import config_field
 
 METRICS = {name: CLASSES[name] for name in ("accuracy", "f1_macro")}
 

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, Rows, real_rows
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 
 @dataclasses.dataclass

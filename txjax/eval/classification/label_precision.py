@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax.data import Dataset
+from txjax.errors import UserError, require
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError, require
+from txjax.types import Batch, PyTree
 
 
 @dataclasses.dataclass

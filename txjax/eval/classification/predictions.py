@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Num
 
 from txjax.data import Dataset
+from txjax.errors import UserError, near_misses
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError, near_misses
+from txjax.types import Batch, PyTree
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 

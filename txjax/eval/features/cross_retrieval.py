@@ -11,12 +11,13 @@ from jaxtyping import Array, Float, Int
 from txjax.data import CaptionedImages, Dataset
 from txjax.data.dataset import Example
 from txjax.data.images.captioned_images import CaptionedSource
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, outline
 from txjax.eval.features.gallery_retrieval import GalleryRetrieval
 from txjax.eval.features.image_text_gallery import Gallery
 from txjax.eval.results import ID, real_rows
 from txjax.objectives import Classification, Objective, model_inputs
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 
 @dataclasses.dataclass

@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from txjax.data import Dataset
+from txjax.errors import UserError, require
 from txjax.eval.evaluator import Context
 from txjax.eval.features.frozen_features import Frozen
 from txjax.eval.features.ridge import POWERS_OF_TWO, ridge
 from txjax.eval.results import GIVEN, ID
 from txjax.objectives import Objective
-from txjax.types import PyTree, UserError, require
+from txjax.types import PyTree
 
 
 @dataclasses.dataclass

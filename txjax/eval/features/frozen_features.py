@@ -11,10 +11,11 @@ from jaxtyping import Array, Float, Int
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.data.keys import MODALITIES
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective, missing_keys
-from txjax.types import Batch, PyTree, UserError, config_field, flat_paths, spec
+from txjax.types import Batch, PyTree, config_field, flat_paths, spec
 
 
 def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[Array, "B D"]:

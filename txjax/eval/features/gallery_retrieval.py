@@ -9,13 +9,14 @@ from jaxtyping import Float, Int
 from txjax.data import Dataset
 from txjax.data.dataset import Example
 from txjax.data.loading.rng import example_rng
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluator
 from txjax.eval.example_text import example_text
 from txjax.eval.features.image_text_gallery import Gallery, Similarities
 from txjax.eval.features.retrieval_pictures import NearImage, SearchedCaption, caption_rows
 from txjax.eval.pictures import can_show, pixels
 from txjax.objectives import Objective
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 NEAREST = 5  # images of a text in the picture
 

@@ -7,11 +7,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from txjax.data import Dataset
+from txjax.errors import require
 from txjax.eval.evaluator import Context
 from txjax.eval.features.frozen_features import Frozen
 from txjax.eval.results import GIVEN, ID
 from txjax.objectives import Objective
-from txjax.types import PyTree, config_field, require
+from txjax.types import PyTree, config_field
 
 
 @dataclasses.dataclass

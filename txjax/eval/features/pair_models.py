@@ -3,10 +3,11 @@
 from typing import Any
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.evaluator import outline
 from txjax.nn import PairFeatures
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 
 def pair_features(model: Any, objective: Objective, variables: PyTree, batch: Batch) -> PairFeatures:

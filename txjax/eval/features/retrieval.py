@@ -8,11 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from txjax.data import Dataset, Source
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.features.frozen_features import check_inputs, features_of, modalities_of, sown_features
 from txjax.eval.results import GIVEN, ID
 from txjax.objectives import Objective, check_model_data, missing_keys
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 ROWS = 1024  # compared at a time
 

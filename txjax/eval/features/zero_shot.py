@@ -12,11 +12,12 @@ from txjax.data import Dataset
 from txjax.data.class_names import known_names
 from txjax.data.dataset import Example
 from txjax.data.text.framed_rows import FramedRows
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.features.pair_models import check_pair_model, pair_features
 from txjax.eval.results import GIVEN, real_rows
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError
+from txjax.types import Batch, PyTree
 
 
 @dataclasses.dataclass

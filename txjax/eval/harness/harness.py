@@ -4,12 +4,13 @@ import dataclasses
 from typing import Any
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.harness import harness_library
 from txjax.eval.harness.harness_model import HarnessModel
 from txjax.eval.harness.harness_texts import texts_of
 from txjax.objectives import Objective
-from txjax.types import PyTree, UserError, config_field
+from txjax.types import PyTree, config_field
 
 
 @dataclasses.dataclass

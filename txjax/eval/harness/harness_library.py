@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.types import UserError, near_misses, require
+from txjax.errors import UserError, near_misses, require
 
 OWN = Path(__file__).with_name("harness_tasks")  # tasks whose documents are in the package
 SEED = 1234  # the library's, for the examples of a prompt

@@ -14,11 +14,12 @@ from txjax import backend, tree
 from txjax.data.dataset import Example
 from txjax.decoding import Generator, Sampling, generator_for
 from txjax.decoding.sampling import CHUNK
+from txjax.errors import UserError, near_misses
 from txjax.eval.evaluator import Context
 from txjax.eval.harness.harness_texts import Ids, Row, Texts
 from txjax.nn import Logits
 from txjax.objectives.losses import correct, cross_entropy
-from txjax.types import Batch, PyTree, UserError, near_misses
+from txjax.types import Batch, PyTree
 
 POSITIONS = 256  # whose logits are in memory at a time
 DRAWING = ("top_k", "top_p", "min_p", "repetition_penalty")  # options of a task that are fields of `Sampling`

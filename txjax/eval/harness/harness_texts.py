@@ -12,7 +12,7 @@ from txjax.data import Dataset, Pairs, Tokenizer
 from txjax.data.tokenizers.special_tokens import NAMES
 from txjax.decoding import Beginnings, prompts_for, until
 from txjax.decoding.prompts import Sources
-from txjax.types import UserError
+from txjax.errors import UserError
 
 Ids = list[int]
 Row = dict[str, np.ndarray]

@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
+from txjax.errors import UserError, require
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.nn import ObjectPredictions
 from txjax.objectives import Objective, boxes
-from txjax.types import Batch, PyTree, UserError, require
+from txjax.types import Batch, PyTree
 
 _SCORES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")  # in the order of pycocotools
 _BY_AREA = _SCORES[3:]

@@ -11,11 +11,12 @@ import numpy as np
 from txjax.data import Dataset
 from txjax.data.dataset import Example
 from txjax.decoding import ParallelDecoding
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.images.pixel_classifier import PixelClassifier
 from txjax.eval.pictures import check_images, grid, pixels
 from txjax.objectives import MaskedVisualTokens, Objective, example_keys
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 
 @dataclasses.dataclass

@@ -10,13 +10,14 @@ from jaxtyping import Array, Bool, Float
 
 from txjax.data import Dataset
 from txjax.data.point_labels import NO_POINT
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.pictures import grid
 from txjax.eval.results import COUNT, GIVEN, real_rows
 from txjax.objectives import Objective
 from txjax.objectives.clicks import Answers, Points, central_click, interact
 from txjax.objectives.mask_losses import mask_iou
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 # Colours of an image's objects in turn, of clicks on an object, and of clicks off it.
 OBJECTS = ((0.90, 0.62, 0.00), (0.34, 0.71, 0.91), (0.80, 0.47, 0.65), (0.94, 0.89, 0.26))

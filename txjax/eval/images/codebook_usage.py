@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.evaluation import add
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.objectives import Objective, VQReconstruction
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 log = logging.getLogger("txjax")
 

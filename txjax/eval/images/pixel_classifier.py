@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from txjax.errors import require
 from txjax.eval.features.ridge import POWERS_OF_TWO, ridge
-from txjax.types import require
 
 
 @dataclasses.dataclass

@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program
 from txjax.eval.pictures import check_images, grid, pixels
 from txjax.nn import patchify, unpatchify
 from txjax.objectives import MaskedPatch, Objective, VQReconstruction
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 GREY = 0.5  # the value of a hidden patch
 

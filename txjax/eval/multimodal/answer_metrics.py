@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from txjax.data import Turn
+from txjax.errors import UserError, near_misses
 from txjax.eval.results import COUNT, Rows
 from txjax.eval.text.extracted_answers import normalise_answer
-from txjax.types import UserError, near_misses
 
 ENOUGH = 3  # people with whose answer a wholly right one agrees
 

@@ -10,6 +10,7 @@ import numpy as np
 from txjax.data import Conversations, Dataset, Source, Turn
 from txjax.decoding import Sampling, Search, generator_for, until
 from txjax.decoding.pictured_prompts import PicturedPrompts
+from txjax.errors import UserError
 from txjax.eval.bootstrap_intervals import intervals
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.multimodal.answer_metrics import METRICS, check_metrics, score_answers
@@ -19,7 +20,7 @@ from txjax.eval.multimodal.image_controls import IMAGE_KEYS, BlankImages, ImageC
 from txjax.eval.pictures import can_show, pixels
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.objectives import NextToken, Objective, model_inputs, select_keys
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 
 def _greedy() -> Sampling:

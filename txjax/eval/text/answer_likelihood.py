@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.by_example import content
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import COUNT, GIVEN, real_rows
 from txjax.nn import Logits
 from txjax.objectives import NextToken, Objective
 from txjax.objectives.losses import correct, cross_entropy
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from txjax.data import PromptedChoices
 from txjax.data.text.prompted_choices import PromptSource
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 class Likelihoods(NamedTuple):

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from txjax.data import Dataset
+from txjax.errors import UserError, require
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, Rows
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError, require
+from txjax.types import Batch, PyTree
 
 COUNTS = ("actual", "predicted", "right")  # entities of a text
 OUTSIDE = "O"

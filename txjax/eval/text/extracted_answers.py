@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Answers, Dataset
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, digests
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 _NEVER = -1e9
 _NOTHING = (-np.inf, 0, 0)  # score, first and last token of a window without context

@@ -13,12 +13,13 @@ from jaxtyping import Array, Bool
 from txjax.data import Dataset, Pairs, Utterances
 from txjax.data.keys import SOURCES
 from txjax.decoding import Beam, Search, Sources, SpokenPrompts, generator_for, prompts_for, until
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.results import GIVEN, ID, Rows, digests
 from txjax.eval.text.text_metrics import check_metrics, compare, rescore_metrics, statistics
 from txjax.objectives import NextToken, Objective, select_keys, source_inputs
 from txjax.sharding import constrain
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 
 @dataclasses.dataclass

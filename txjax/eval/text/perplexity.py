@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax.data import Dataset
+from txjax.errors import UserError
 from txjax.eval.by_example import by_example, rows_of
 from txjax.eval.evaluation import add
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Evaluator, Program, check_shapes
 from txjax.eval.results import COUNT, ID, Rows
 from txjax.objectives import NextToken, Objective
-from txjax.types import Batch, Mean, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, PyTree, config_field
 
 NATS = "nats"
 BYTES = "bytes"

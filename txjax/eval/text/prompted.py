@@ -10,13 +10,14 @@ from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset, PromptedChoices, Source
 from txjax.data.keys import SOURCES
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
 from txjax.eval.text.answer_rules import AnswerRule, Likeliest, Likelihoods
 from txjax.eval.text.shot_curve import shot_curve
 from txjax.nn import Logits
 from txjax.objectives import NextToken, Objective, select_keys
 from txjax.objectives.losses import cross_entropy
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, config_field
 
 
 @dataclasses.dataclass

@@ -10,9 +10,10 @@ from txjax import backend
 from txjax.data import Conversations, Dataset
 from txjax.data.keys import SOURCES
 from txjax.decoding import Inputs, Sampling, Search, generator_for, prompts_for, until
+from txjax.errors import UserError
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.objectives import Objective, model_inputs
-from txjax.types import PyTree, UserError, config_field
+from txjax.types import PyTree, config_field
 
 
 @dataclasses.dataclass

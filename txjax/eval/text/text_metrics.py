@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError, near_misses, require
 from txjax.eval.classification.predictions import CLASSES, NUMBERS
 from txjax.eval.results import Rows
-from txjax.types import UserError, near_misses, require
 
 SACREBLEU = {"bleu": "BLEU", "chrf": "CHRF", "ter": "TER"}  # the classes of sacrebleu.metrics
 NO_NUMBER = -1.0  # what a text that is no number counts as (in the authors' code of T5, too)

@@ -11,6 +11,7 @@ from txjax.data.audio.transcripts import can_encode
 from txjax.data.class_names import known_names, names_of_config
 from txjax.data.tokenizers.tokenizer_folder import GENERATION
 from txjax.decoding import Beam, BestPath
+from txjax.errors import UserError
 from txjax.eval import ErrorRates, Evaluation
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.audio_reading import front_end_of
@@ -21,7 +22,6 @@ from txjax.nn import Classes, TokenClasses
 from txjax.nn.audio.extents import FixedFrames, FixedSamples
 from txjax.objectives import CTC, Classification, NextToken
 from txjax.tree import read_json
-from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 

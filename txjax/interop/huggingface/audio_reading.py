@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from txjax.errors import UserError, near_misses
 from txjax.interop.huggingface.image_reading import PREPROCESSOR
 from txjax.interop.huggingface.options import Options
 from txjax.nn.audio import front_ends
@@ -21,7 +22,6 @@ from txjax.nn.audio.feature_norms import FeatureNorm, FixedNorm
 from txjax.nn.audio.log_mel import LogMel
 from txjax.nn.audio.waveform_convs import WaveformSamples
 from txjax.tree import read_json
-from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import txjax.models
+from txjax.errors import UserError, near_misses
 from txjax.interop.huggingface.family import Family
 from txjax.interop.huggingface.options import FILE, Options
-from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
 

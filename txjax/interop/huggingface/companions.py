@@ -19,6 +19,7 @@ from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.data.tokenizers.written_tokenizer import write_tokenizer
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.audio_reading import PART, PROCESSOR, extractor_entries, front_end_of, read_front_end
 from txjax.interop.huggingface.image_reading import BICUBIC, PREPROCESSOR, padding_entries
@@ -28,7 +29,6 @@ from txjax.io.files import replace_text
 from txjax.io.kept_files import files_beside_weights
 from txjax.models.multimodal.two_towers.two_towers import TwoTowers
 from txjax.objectives import MaskedPatch, SpanCorruption
-from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 

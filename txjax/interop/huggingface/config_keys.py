@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.options import FILE, Options
-from txjax.types import UserError
 
 _OURS = re.compile(r"config\.model\.?|[A-Z]\w*\.")  # the path of the model, or the name of a class inside it
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")

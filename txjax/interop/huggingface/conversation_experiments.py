@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data import ConversationFiles, Conversations, TokenizerFolder
+from txjax.errors import UserError
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.folder_tokenizer import folder_tokenizer
 from txjax.interop.huggingface.image_reading import image_fields
 from txjax.models.multimodal.llava.llava import LLaVA
 from txjax.objectives import NextToken
-from txjax.types import UserError
 
 
 def conversation_experiment(model: LLaVA, folder: Path, kept: Path) -> Experiment:

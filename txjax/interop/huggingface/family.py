@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from txjax.errors import UserError, near_misses
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Flat, Names, Rule
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.transformer import Transformer
 from txjax.nn.attention.attention import Attention
-from txjax.types import PyTree, UserError, near_misses
+from txjax.types import PyTree
 
 Inputs = Mapping[str, Any]
 

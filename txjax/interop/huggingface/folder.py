@@ -14,6 +14,7 @@ from flax import traverse_util
 from flax.core import meta
 
 from txjax import tree
+from txjax.errors import UserError
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.audio_reading import read_front_end, with_front_end
 from txjax.interop.huggingface.catalog import class_of, family_of
@@ -22,7 +23,7 @@ from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Limits, Options
 from txjax.interop.huggingface.representation import describe, family_for, tensors_of
 from txjax.io.files import replace_text
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 log = logging.getLogger("txjax")
 _SHARD_BYTES = 5 * 10**9

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from txjax.data import TokenizerFolder
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def folder_tokenizer(folder: Path, vocab: int) -> TokenizerFolder:

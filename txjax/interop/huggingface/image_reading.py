@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data import CenterCrop, Channels, PadSquare, Resize, Stretch, Transform
+from txjax.errors import UserError
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.options import Options
 from txjax.tree import read_json
-from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 

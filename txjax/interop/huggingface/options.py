@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from txjax.errors import UserError, near_misses
 from txjax.nn.heads.head import class_count
 from txjax.tree import read_json
-from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 _LONGEST = 10_000  # characters
 _REPETITIONS = 3  # more of them in a row take a time that grows with a higher power of the name's length

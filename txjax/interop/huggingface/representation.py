@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from txjax import tree
+from txjax.errors import UserError, near_misses
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.catalog import FAMILIES, family_of
 from txjax.interop.huggingface.family import Family
@@ -14,7 +15,6 @@ from txjax.models.hierarchical import Hierarchical
 from txjax.models.model import models_inside
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.mixer import PROJECTIONS
-from txjax.types import UserError, near_misses
 
 # Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = (

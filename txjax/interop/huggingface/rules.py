@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from txjax.errors import UserError, near_misses
 from txjax.interop.huggingface.weights import Tensor
 from txjax.nn import Attention
-from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
 STATISTICS = "batch_stats"  # the collection of `nn.BatchNorm`

@@ -12,6 +12,7 @@ from typing import Any
 from txjax.data import ByName, ImageFolder, Images, NextTokenWindows, Pairs, SentencePairs, TextWindows, TokenizerFolder
 from txjax.data.class_names import known_names, names_of_config
 from txjax.data.loading.limits import size_of
+from txjax.errors import UserError
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.audio_experiments import audio_experiment
@@ -27,7 +28,6 @@ from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
 from txjax.nn import Pooled, Projected
 from txjax.objectives import Classification, MaskedToken, NextToken, Objective
 from txjax.tree import read_json
-from txjax.types import UserError
 
 _LENGTH = 256
 

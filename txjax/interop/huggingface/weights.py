@@ -12,9 +12,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from txjax.errors import UserError
 from txjax.io.files import replace_text
 from txjax.tree import read_json
-from txjax.types import UserError
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -13,6 +13,7 @@ import numpy as np
 from flax.core import meta
 
 from txjax.axes import Axes, axes_of
+from txjax.errors import UserError
 from txjax.interop.huggingface import weights
 from txjax.interop.huggingface.family import Family
 from txjax.interop.huggingface.options import Options, missing_file
@@ -25,7 +26,7 @@ from txjax.interop.peft.peft_parts import BEFORE, parts
 from txjax.io.files import replace_text
 from txjax.nn.adapters import IA3, Adapter, LoRA, MLPPrefix, Prefix, Prompt
 from txjax.tree import check_fields, read_json
-from txjax.types import UserError, flat_paths
+from txjax.types import flat_paths
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface import weights
 from txjax.interop.huggingface.folder import model_of
 from txjax.interop.huggingface.options import Options, missing_file
@@ -17,7 +18,7 @@ from txjax.interop.peft import peft_options, peft_saved
 from txjax.interop.peft.peft import CONFIG, WEIGHTS
 from txjax.interop.peft.peft_parts import BEFORE
 from txjax.tree import read_json
-from txjax.types import UserError, flat_paths
+from txjax.types import flat_paths
 
 
 def for_task(

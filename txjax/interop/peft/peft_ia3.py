@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.rules import Flat
 from txjax.interop.huggingface.weights import Tensor, take
 from txjax.interop.peft.peft_lora import adapted_matrices
 from txjax.interop.peft.peft_parts import Part
 from txjax.nn.adapters import IA3
-from txjax.types import UserError
 
 FACTORS = "ia3_l"
 _NONE = "(?!)"

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.peft_patterns import module_pattern
 from txjax.interop.huggingface.rules import Flat
 from txjax.interop.huggingface.weights import Tensor, check_shape, take
 from txjax.interop.peft.peft_parts import BEFORE, Part
 from txjax.nn.adapters import DoRA, LoRA, RsLoRA
-from txjax.types import UserError
 
 DOWN = "lora_A.weight"
 UP = "lora_B.weight"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from txjax.errors import UserError, near_misses
 from txjax.interop.huggingface.options import Options
-from txjax.types import UserError, near_misses
 
 # Facts about the file, and what the tensors' names and shapes say as well.
 _ALL = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Flat
 from txjax.interop.huggingface.weights import Tensor, take
@@ -15,7 +16,6 @@ from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned, T5Relative
 from txjax.nn.adapters import Prefix, Prompt
-from txjax.types import UserError
 
 ROWS = "prompt_embeddings"
 TABLE = "positions/table/embedding"

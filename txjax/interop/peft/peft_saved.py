@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.rules import Flat, Rule, assign, scatter
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
-from txjax.types import UserError
 
 CAUSAL = "CAUSAL_LM"
 PAIRS = "SEQ_2_SEQ_LM"

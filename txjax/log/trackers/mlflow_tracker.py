@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import UserError, require
 from txjax.log.trackers.tracker import Record, Row, Sink, Tracker, config_of, import_library, metrics_of
-from txjax.types import UserError, require
 
 LAST_STEP = "txjax.last_step"  # a tag of the run
 

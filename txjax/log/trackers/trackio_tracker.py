@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import require
 from txjax.log.trackers.tracker import Record, Row, Sink, Tracker, config_of, import_library, metrics_of
-from txjax.types import require
 
 
 @dataclasses.dataclass

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.errors import require
 from txjax.log.trackers.tracker import Record, Row, Sink, Tracker, config_of, import_library, metrics_of
 from txjax.log.trackers.wandb_files import stored_step
-from txjax.types import config_field, require
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

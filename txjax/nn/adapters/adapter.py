@@ -9,9 +9,10 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.axes import Axes
+from txjax.errors import UserError, near_misses
 from txjax.parametrization import Scaling
 from txjax.patterns import matches_path
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import config_field
 
 FIELD = "config.model.adapter"
 

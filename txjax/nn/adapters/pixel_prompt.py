@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from flax.core import meta
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.layers.linear import parameter
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class Border(nn.Module):

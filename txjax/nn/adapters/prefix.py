@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.axes import Axes
+from txjax.errors import UserError
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.layers.linear import Linear, align, parameter
 from txjax.nn.parameters.active_adapter import path_of
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling, role_of
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class PrefixRows(nn.Module):

@@ -8,12 +8,13 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.cache import update_cache
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import PROJECTIONS, MultiHead, rotate
 from txjax.nn.kernels.context_parallel import AllGatherKV, ContextParallel
 from txjax.nn.kernels.mask import Mask
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class Attention(MultiHead):

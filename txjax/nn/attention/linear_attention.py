@@ -5,6 +5,7 @@ import dataclasses
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn.attention.cache import cached
 from txjax.nn.attention.feature_maps import EluPlusOne, FeatureMap
 from txjax.nn.attention.layer_context import LayerContext
@@ -13,7 +14,7 @@ from txjax.nn.attention.running_sums import State, attend_by_sums
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.sharding import constrain
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class LinearAttention(MultiHead):

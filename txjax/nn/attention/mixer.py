@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError, near_misses
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.layers.linear import Linear, scale
 from txjax.nn.layers.norms import Norm
@@ -14,7 +15,7 @@ from txjax.nn.parameters.init import KernelInit
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.nn.positions.positions import Rotation, padded_image
 from txjax.parametrization import head_size
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import config_field
 
 PROJECTIONS = ("query", "key", "value", "out")
 MAPS = "attention_maps"  # the collection of the attention weights, which `nn.stack.captures` fills

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.layers.linear import Linear, align, parameter
 from txjax.nn.positions.positions import Positions, waves
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class RelativeSinusoidal(Positions):

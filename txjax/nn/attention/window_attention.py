@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.prompted_grid import (
@@ -19,7 +20,7 @@ from txjax.nn.attention.prompted_grid import (
 from txjax.nn.attention.windows import StridedWindows, Windows
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.layers.linear import parameter
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class WindowAttention(Attention):

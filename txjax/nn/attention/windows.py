@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
+from txjax.errors import UserError
 from txjax.nn.positions.positions import Grid, padded_image
-from txjax.types import UserError
 
 
 @dataclasses.dataclass(frozen=True)

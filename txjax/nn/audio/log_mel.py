@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn.audio.emphasis import Emphasis
 from txjax.nn.audio.extents import Extent
 from txjax.nn.audio.feature_norms import FeatureNorm, UtteranceNorm
@@ -13,7 +14,7 @@ from txjax.nn.audio.framing import TAPERS, Count, Framing, ZeroPadded, taper_wei
 from txjax.nn.audio.log_energies import LogEnergies, OffsetLog
 from txjax.nn.audio.mel_filters import MelFilters, SlaneyFilters
 from txjax.nn.audio.subsampling import frame_mask, zero_padding
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 FIELD = "config.model.front_end"
 

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn.audio.framing import Count
 from txjax.nn.audio.subsampling import Subsampling, zero_padding
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.mlp import gelu
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class SequenceSubsampling(Subsampling):

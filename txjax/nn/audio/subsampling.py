@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn.audio.framing import Count
 from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
 from txjax.nn.parameters.init import KernelInit, set_model_fields
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 def frame_mask(length: Int[Array, "B"], frames: int) -> Bool[Array, "B T"]:

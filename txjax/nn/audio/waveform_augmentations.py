@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 @dataclasses.dataclass

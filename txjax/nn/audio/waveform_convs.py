@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn.audio.feature_norms import FeatureNorm, UtteranceNorm
 from txjax.nn.audio.framing import Count
 from txjax.nn.audio.subsampling import Subsampling, conv_count, frame_mask, zero_padding
@@ -13,7 +14,7 @@ from txjax.nn.conv.conv import Conv
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.layers.norms import LayerNorm, Norm
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -10,12 +10,13 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.axes import DEPTHWISE, Names
+from txjax.errors import UserError
 from txjax.nn.conv import conv_gradients as convolution
 from txjax.nn.conv import depthwise
 from txjax.nn.layers.linear import align, gather_and_apply, parameter, scale
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import role
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 PADDINGS = ("SAME", "VALID", "CAUSAL")
 

@@ -5,13 +5,14 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.conv.conv import Conv
 from txjax.nn.conv.patch import patchify
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.norms import Norm
 from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid, padded_image
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class Downsampling(nn.Module):

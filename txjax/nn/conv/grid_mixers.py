@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import GridMixer, Mixer
 from txjax.nn.conv.conv import Conv
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class Identity(Mixer):

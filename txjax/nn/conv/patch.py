@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Array, Float
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def patchify(image: Float[Array, "B H W C"], patch: int) -> Float[Array, "B N {patch}*{patch}*C"]:

@@ -5,10 +5,11 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.heads.head import Encoded, Head, HeadContext, class_count
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.layers.norms import LayerNorm, Norm
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 _OF_POOLER = {"tanh": jnp.tanh} | ACTIVATIONS
 

@@ -8,12 +8,12 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import MLP
 from txjax.nn.layers.norms import LayerNorm, Norm
 from txjax.nn.parameters.init import KernelInit
 from txjax.nn.positions.positions import Grid
-from txjax.types import UserError
 
 T = TypeVar("T")
 _Leaf = Any  # an array, or what stands for one in a tree of shapes

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.heads.head import Encoded, Head, HeadContext, class_count
 from txjax.nn.layers.three_layers import ThreeLayers
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class ObjectPredictions(NamedTuple):

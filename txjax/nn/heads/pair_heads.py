@@ -5,12 +5,13 @@ import dataclasses
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.heads.class_heads import Pool
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.vocab_heads import MaskedTokens
 from txjax.nn.layers.mlp import ACTIVATIONS
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -5,8 +5,8 @@ from typing import Any
 
 from flax.errors import NameInUseError
 
+from txjax.errors import UserError, near_misses
 from txjax.nn.heads.head import Encoded, Head, HeadContext
-from txjax.types import UserError, near_misses
 
 
 @dataclasses.dataclass

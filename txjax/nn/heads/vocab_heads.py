@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.heads.class_heads import Pool, Pooler
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
@@ -16,7 +17,7 @@ from txjax.nn.layers.linear import parameter, scale
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Role
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -8,13 +8,14 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.kernels.attention_dispatch import NAMED, dot_product_attention
 from txjax.nn.kernels.kernel_choice import Choice, record_choice
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.ring import ring
 from txjax.nn.kernels.shards import per_device
 from txjax.sharding import num_shards
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 Attend = Callable[..., jax.Array]  # with the arguments of `nn.dot_product_attention`
 

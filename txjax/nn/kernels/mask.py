@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 _static = {"static": True}
 

@@ -11,12 +11,12 @@ import jax
 from jaxtyping import Array, Float
 
 from txjax import backend
+from txjax.errors import require
 from txjax.nn.kernels.kernel_support import Call, refusal
 from txjax.nn.kernels.mask import Mask
 from txjax.nn.kernels.shards import per_device
 from txjax.nn.parameters.remat import checkpoint_name
 from txjax.sharding import num_shards
-from txjax.types import require
 
 
 def not_tokamax(query: Any, key: Any, mask: Mask) -> str | None:

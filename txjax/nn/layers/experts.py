@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn.layers.linear import Linear, parameter
 from txjax.nn.layers.mlp import MLP, GatedMLP, TokenContext
 from txjax.nn.parameters.aux_outputs import sow_aux
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import role
 from txjax.sharding import constrain, num_shards
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class Rows(NamedTuple):

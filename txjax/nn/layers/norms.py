@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from txjax.errors import UserError
 from txjax.nn.layers.linear import align, parameter
 from txjax.scoped import Scoped
 from txjax.sharding import constrain
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 Positions = Bool[Array, "#B *#positions"]  # those that are not padding
 

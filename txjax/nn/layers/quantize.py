@@ -9,11 +9,12 @@ import flax.linen as nn
 import jax
 from jax.typing import DTypeLike
 
+from txjax.errors import UserError, require
 from txjax.nn.layers.linear import Linear
 from txjax.nn.parameters.active_adapter import inside_adapter
 from txjax.nn.parameters.interception import is_call_of
 from txjax.patterns import matches_path
-from txjax.types import UserError, config_field, require
+from txjax.types import config_field
 
 _FIELD = "config.model.quantize"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import flax.linen as nn
 
+from txjax.errors import UserError
 from txjax.scoped import Scoped
 from txjax.tree import walk
-from txjax.types import UserError
 
 
 @dataclasses.dataclass(frozen=True)

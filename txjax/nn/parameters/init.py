@@ -3,8 +3,9 @@
 import dataclasses
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.parametrization import Role, Scaling
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -13,9 +13,10 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from txjax.axes import Axes, Names
+from txjax.errors import UserError, near_misses, require
 from txjax.patterns import matches_path
 from txjax.sharding import unshard_param
-from txjax.types import PyTree, UserError, config_field, flat_paths, near_misses, require
+from txjax.types import PyTree, config_field, flat_paths
 
 FIELD = "config.model.storage"
 SCALE = "scale"

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from txjax.errors import UserError
 from txjax.nn.layers.embed import Embed
 from txjax.nn.layers.linear import align, parameter
 from txjax.nn.parameters.table_rows import table_rows
 from txjax.nn.positions.rotary_scaling import Frequencies, RotaryScaling
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 Rotation = tuple[Float[Array, "#B L half"], Float[Array, "#B L half"]]  # half = K/2
 

@@ -6,7 +6,8 @@ import math
 import jax
 import numpy as np
 
-from txjax.types import UserError, config_field
+from txjax.errors import UserError
+from txjax.types import config_field
 
 Frequencies = np.ndarray | jax.Array  # [K/2], radians a position
 

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import Mixer
@@ -17,7 +18,7 @@ from txjax.nn.layers.mlp import MLP
 from txjax.nn.layers.norms import Norm
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 Stream = Float[Array, "B L D"]
 Layer = Callable[..., Any]  # (x [B L D], LayerContext) -> [B L D]

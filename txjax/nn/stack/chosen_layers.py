@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 
 def layer_numbers(stack: Any) -> tuple[int, ...]:

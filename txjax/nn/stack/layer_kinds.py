@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from flax import errors, traverse_util
 from flax.core import meta
 
+from txjax.errors import UserError
 from txjax.nn.parameters.active_adapter import module_path_prefix
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, needs_barriers
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _STACKED = {nn.PARTITION_NAME: "layers"}
 _BY_LAYER = (

@@ -4,10 +4,11 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.axes import KIND
+from txjax.errors import UserError
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.stack import Stack
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 
 class Period(Block):

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
+from txjax.errors import UserError
 from txjax.nn.parameters.active_adapter import module_path_prefix
 from txjax.nn.parameters.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.parameters.remat import Policy, checkpoint_name, needs_barriers
 from txjax.sharding import constrain
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 # (a layer's arrays, x [b L D], context, number of the part) -> (x, what the layer sows, each array [b ...])
 Layer = Callable[[PyTree, jax.Array, PyTree, jax.Array], tuple[jax.Array, PyTree]]

@@ -5,13 +5,14 @@ import jax
 import jax.numpy as jnp
 
 from txjax import backend
+from txjax.errors import UserError
 from txjax.nn.parameters.remat import REMAT, checkpoint_name, needs_barriers, remat_policy
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.chosen_layers import layer_numbers
 from txjax.nn.stack.layer_kinds import check_turns, run_layer_kinds
 from txjax.nn.stack.pipeline import Schedule, pipelined
 from txjax.sharding import num_shards
-from txjax.types import PyTree, UserError, config_field
+from txjax.types import PyTree, config_field
 
 
 class Stack(nn.Module):

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn import MAPS
 from txjax.nn.stack import captures
-from txjax.types import PyTree, UserError, flat_paths
+from txjax.types import PyTree, flat_paths
 
 
 class Maps(NamedTuple):

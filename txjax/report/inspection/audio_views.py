@@ -13,13 +13,14 @@ from jaxtyping import Array, Float, Int
 from txjax import backend
 from txjax.decoding import align
 from txjax.decoding.frame_times import FrameTimes, encoder_and_front_end
+from txjax.errors import UserError
 from txjax.nn.audio.log_mel import LogMel
 from txjax.objectives import CTC, JointCTC, Objective
 from txjax.objectives.base import example_keys
 from txjax.report.inspection.attention_sequences import time_steps
 from txjax.report.inspection.examples import Example, word
 from txjax.report.wav import wav
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 BEST = "best path"
 TRANSCRIPT = "transcript"

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn import Classes, Encoded, FirstToken, Grid, Head, HeadContext, MeanPrefix, MeanTokens, NormedPool, Pool
 from txjax.nn.stack.captures import LAYER_INPUTS, layer_inputs
-from txjax.types import PyTree, UserError, flat_paths
+from txjax.types import PyTree, flat_paths
 
 
 class ClassActivation(NamedTuple):

@@ -14,13 +14,14 @@ from txjax import backend
 from txjax.data import Conversations, Dataset, Limits, Tokenizer, Utterances, eval_batches
 from txjax.decoding import Beginnings, Sampling, generator_for, prompts_for, until
 from txjax.decoding.spoken_prompts import read_recordings
+from txjax.errors import UserError, near_misses
 from txjax.experiment import Experiment
 from txjax.objectives import MultiTask, Objective, model_inputs
 from txjax.report.inspection.attention_sequences import SEGMENTS, TEXTS
 from txjax.report.inspection.style import Area
 from txjax.terminal_escape import visible
 from txjax.tree import walk
-from txjax.types import PyTree, UserError, near_misses
+from txjax.types import PyTree
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax import backend
+from txjax.errors import UserError, join_names
 from txjax.report.inspection.attention_sequences import Attended, attentions_of_call
 from txjax.report.inspection.attention_summary import Kept, summary
 from txjax.report.inspection.class_activation import ClassActivation, class_activation, method_of
 from txjax.report.inspection.examples import Example
-from txjax.types import PyTree, UserError, join_names
+from txjax.types import PyTree
 
 MOST = 12  # layers and heads that are shown, if none are chosen
 SHOWN = 8  # examples whose maps are shown; distances are means over all

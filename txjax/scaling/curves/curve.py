@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from scipy.optimize import nnls
 
+from txjax.errors import UserError
 from txjax.scaling.form import Parameters
 from txjax.scaling.table import Points
-from txjax.types import UserError
 
 FAR = 100.0  # of the logarithm of an exponent or a scale: beyond, it is 0 or infinity to the last bit of the law
 _LEAST = 1e-4  # the starting share of the loss of a term that the data alone would set to zero

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from txjax.errors import UserError
 from txjax.io.store_client import StoreClient
-from txjax.types import UserError
 
 SCHEMES = ("s3", "gs")
 

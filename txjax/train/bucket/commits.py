@@ -12,8 +12,8 @@ import secrets
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Self
 
+from txjax.errors import RunError
 from txjax.train.bucket.client import Bucket
-from txjax.types import RunError
 
 FOLDER = "log"
 log = logging.getLogger("txjax")

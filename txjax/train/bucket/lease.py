@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from txjax import distributed
+from txjax.errors import RunError, UserError
 from txjax.io.mounts import has_shared_locks
 from txjax.train.bucket import commits
 from txjax.train.bucket.client import Bucket
 from txjax.train.bucket.commits import Entry, Files, name_of
-from txjax.types import RunError, UserError
 
 BEAT_SECONDS = 5.0
 DEAD_SECONDS = 30.0  # without a heartbeat, after which a run counts as dead

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from txjax import distributed
 from txjax.checkpoint.steps import FOLDER, Steps, is_step
+from txjax.errors import RunError, join_names
 from txjax.io import digest
 from txjax.train.bucket.commits import Files
 from txjax.train.bucket.lease import End, Lease
 from txjax.train.bucket.transfer import download, files_of, remove_others, upload
-from txjax.types import RunError, join_names
 
 POLL_SECONDS = 0.5
 TRIES = 20  # to link files while the run removes some

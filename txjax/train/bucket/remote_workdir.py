@@ -13,6 +13,7 @@ import numpy as np
 
 from txjax import distributed
 from txjax.distributed import on_primary
+from txjax.errors import RunError, UserError, join_names
 from txjax.io.cache_dir import cache_dir
 from txjax.io.disk import take_lock
 from txjax.io.new_folder import new_folder
@@ -22,7 +23,6 @@ from txjax.train.bucket.commits import name_of
 from txjax.train.bucket.lease import End, Lease, place_of
 from txjax.train.bucket.mirror import Mirror
 from txjax.train.bucket.transfer import download, remove_others
-from txjax.types import RunError, UserError, join_names
 
 END_SECONDS = 24 * 3600.0  # that the other processes wait for the last upload
 TRIES = 5  # to copy a workdir whose run removes steps meanwhile

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from txjax import tree
 from txjax.checkpoint import Store
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.train.open_data import open_data
 from txjax.train.prepare import prepare
 from txjax.train.prepared_run import Run
 from txjax.train.run.changed_files import name_changed_files
-from txjax.types import UserError
 
 
 def prepare_members(

@@ -23,6 +23,7 @@ from txjax.checkpoint import Store, join, split
 from txjax.data.loading.buckets import TrimmableSource
 from txjax.data.loading.epochs import in_steps
 from txjax.distributed import is_multiprocess
+from txjax.errors import RunError, UserError
 from txjax.experiment import Experiment, with_default_eval_data
 from txjax.train.batches import HostBatch, read_batches
 from txjax.train.check import check_description, check_layout
@@ -38,7 +39,7 @@ from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.state.state import build_layout, draw_variables, model_variables
 from txjax.train.step import make_step
 from txjax.train.trainer import Trainer
-from txjax.types import Batch, PyTree, RunError, TrainState, UserError
+from txjax.types import Batch, PyTree, TrainState
 
 log = logging.getLogger("txjax")
 AXIS = "members"

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from txjax.errors import RunError
 from txjax.log import Row
 from txjax.train.prepared_run import Run
 from txjax.train.recorder import RunRecorder
 from txjax.train.run_eval import Evaluations
-from txjax.types import RunError
 
 
 class Recorders:

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax import tree
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.optim import Schedule
 from txjax.train.state.state import batch_spec
-from txjax.types import UserError
 
 # What the step alone reads. The loop, which all runs of a program share, reads the rest.
 STEP = ("config.seed", "config.model.", "config.objective.", "config.optimizer.", "config.ema.", "config.spikes.")

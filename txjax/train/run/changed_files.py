@@ -8,8 +8,8 @@ from txjax import tree
 from txjax.checks import UserErrors
 from txjax.data.file_changes import describe_changes_since
 from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.errors import UserError
 from txjax.train.run.workdir import has_steps, read_config
-from txjax.types import UserError
 
 
 @contextlib.contextmanager

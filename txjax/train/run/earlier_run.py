@@ -4,8 +4,8 @@ import itertools
 import logging
 from pathlib import Path
 
+from txjax.errors import join_names
 from txjax.log import METRICS
-from txjax.types import join_names
 
 log = logging.getLogger("txjax")
 # What a run from scratch would write over, besides metrics.jsonl, which `log` keeps in the same way.

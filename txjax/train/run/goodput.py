@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txjax import tree
+from txjax.errors import UserError
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
-from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 FILE = "goodput.json"

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from txjax import distributed
+from txjax.errors import UserError
 from txjax.io.disk import take_lock
 from txjax.io.mounts import has_shared_locks
-from txjax.types import UserError
 
 NAME = ".lock"
 FLAG = "--workdir"

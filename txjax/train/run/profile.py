@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from txjax.distributed import is_primary
-from txjax.types import UserError
+from txjax.errors import UserError
 
 log = logging.getLogger("txjax")
 FLAG = "--profile"

@@ -22,11 +22,12 @@ from txjax.checkpoint.run_folders import check_not_published, read_run_config
 from txjax.checkpoint.run_folders import read_checkpoints as read_checkpoints
 from txjax.data.file_changes import describe_changes, file_digests
 from txjax.distributed import on_primary
+from txjax.errors import UserError
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.train.run import environment
 from txjax.train.run.lock import locked
-from txjax.types import TrainState, UserError
+from txjax.types import TrainState
 
 log = logging.getLogger("txjax")
 # What may change when a run resumes: it does not change what is computed (but for rounding).

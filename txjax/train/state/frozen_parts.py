@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.models.model import Model, models_inside
 from txjax.models.transformer import Transformer
@@ -14,7 +15,6 @@ from txjax.train.state.state import ModelTrace
 from txjax.transfer.match import Row
 from txjax.transfer.origin import FIELD, is_under
 from txjax.tree import walk
-from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 

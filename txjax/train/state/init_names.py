@@ -7,10 +7,10 @@ from pathlib import Path
 from txjax import tree
 from txjax.data import Dataset
 from txjax.data.class_names import Names, known_names, names_of_config
+from txjax.errors import UserError, join_names
 from txjax.objectives import languages_of
 from txjax.train.state.init_tokenizers import data_of
 from txjax.transfer.match import Row
-from txjax.types import UserError, join_names
 
 log = logging.getLogger("txjax")
 

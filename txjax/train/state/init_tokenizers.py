@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from txjax import tree
+from txjax.errors import UserError
 from txjax.transfer.match import Row
 from txjax.transfer.origin import FIELD
 from txjax.transfer.words import Words
-from txjax.types import UserError
 
 log = logging.getLogger("txjax")
 

@@ -6,10 +6,10 @@ import math
 from txjax.changes import phases
 from txjax.data.dataset import Spec
 from txjax.data.keys import part_of
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.optim import Optimizer
 from txjax.optim.schedules import Paced
-from txjax.types import UserError
 
 TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 

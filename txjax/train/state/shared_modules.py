@@ -5,10 +5,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.experiment import Experiment
 from txjax.train.state.state import ModelTrace, trace_model
 from txjax.tree import config_fields, walk
-from txjax.types import UserError
 
 
 def check_shared_modules(experiment: Experiment, trace: ModelTrace) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, layer, linear, norm
@@ -15,7 +16,7 @@ from txjax.interop.huggingface.shared.encoder_heads import HeadFormat
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.bert.bert import Bert
 from txjax.nn import MLP, Attention, Head, LayerNorm, Learned, Positions
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 INPUTS = {
     "input_ids": "tokens",

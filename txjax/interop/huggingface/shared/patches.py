@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface import rules
 from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, their_activation
@@ -17,7 +18,6 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.vit.vit import PatchEncoder
 from txjax.nn import MLP, Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
 from txjax.nn.attention.mixer import PROJECTIONS
-from txjax.types import UserError
 
 TABLE = "vit.embeddings.position_embeddings"
 

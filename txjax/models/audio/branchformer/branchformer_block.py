@@ -7,10 +7,10 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.audio.branchformer.branch_merges import Branch, Concatenation, Merge
 from txjax.nn import LayerContext, PostNorm, set_model_fields
 from txjax.nn.stack.block import Layer
-from txjax.types import UserError
 
 
 class BranchformerBlock(PostNorm):

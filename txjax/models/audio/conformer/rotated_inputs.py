@@ -4,9 +4,9 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn import Attention, LayerContext, rotate
 from txjax.nn.attention.mixer import PROJECTIONS
-from txjax.types import UserError
 
 
 class RotatedInputs(Attention):

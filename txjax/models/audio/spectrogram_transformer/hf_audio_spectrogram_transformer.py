@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.family import Family, Inputs, apply_with_intermediates, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import TOKEN, Flat, Names, Rule, linear, norm
@@ -16,7 +17,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.audio.spectrogram_transformer.spectrogram_transformer import SpectrogramTransformer
 from txjax.models.vision.vit.prefix_tokens import DistilledToken
 from txjax.nn import Classes, Head, Learned, MeanPrefix, NormedPool, Pooled, patch_count
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _BASE = "audio_spectrogram_transformer"
 

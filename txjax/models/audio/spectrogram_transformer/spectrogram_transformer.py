@@ -7,12 +7,13 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.audio.audio_encoder import FrontEnd, with_features
 from txjax.models.vision.vit.prefix_tokens import ClassToken, DistilledToken
 from txjax.models.vision.vit.vit import PatchEncoder
 from txjax.nn import Grid, Head, overlapping_patches, patch_count
 from txjax.nn.audio.subsampling import zero_padding
-from txjax.types import Batch, UserError, config_field
+from txjax.types import Batch, config_field
 
 
 class SpectrogramTransformer(PatchEncoder, kw_only=True):

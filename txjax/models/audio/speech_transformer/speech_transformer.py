@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.audio.audio_encoder import AudioEncoder, with_features
 from txjax.models.conditional_decoder import ConditionalDecoder
 from txjax.nn import Encoded, Head
 from txjax.parametrization import Scaling
-from txjax.types import Batch, UserError, config_field
+from txjax.types import Batch, config_field
 
 
 class SpeechTransformer(ConditionalDecoder, kw_only=True):

@@ -4,8 +4,9 @@ from typing import Any
 
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.audio.audio_encoder import AudioEncoder
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class WindowEncoder(AudioEncoder, kw_only=True):

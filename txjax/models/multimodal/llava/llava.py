@@ -7,12 +7,13 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.multimodal.llava.projectors import MLPProjector, Projector
 from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Embed, Encoded
 from txjax.tree import config_fields
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class LLaVA(Decoder, kw_only=True):

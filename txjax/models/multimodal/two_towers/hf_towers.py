@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.family import Family, Inputs, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, TensorLayout, linear, norm, projections
@@ -16,7 +17,7 @@ from txjax.interop.huggingface.shared import patches
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.multimodal.two_towers.two_towers import TwoTowers
 from txjax.nn import MLP, Attention, Head, LayerNorm, Learned, PairFeatures
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _BUFFERS = r"embeddings\.position_ids$"
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}

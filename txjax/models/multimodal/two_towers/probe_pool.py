@@ -6,9 +6,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn import CrossAttention, Encoded, HeadContext, LayerContext, Mask, Memory, Pool, align, parameter
 from txjax.nn.parameters.init import set_model_fields
-from txjax.types import UserError
 
 
 @dataclasses.dataclass

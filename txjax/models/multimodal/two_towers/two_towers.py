@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.nn import PairFeatures, parameter, unit_length
-from txjax.types import Batch, UserError, config_field
+from txjax.types import Batch, config_field
 
 
 class TwoTowers(Model, kw_only=True):

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.attended_sequences import Sequences
 from txjax.models.multimodal.unit.map_encoder import DecoderSource, MapEncoder
 from txjax.models.task_model import TaskModel
@@ -34,7 +35,7 @@ from txjax.nn import (
     StackInputs,
     Xavier,
 )
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

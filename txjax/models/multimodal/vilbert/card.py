@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.models.cards import CLASSES, VOCAB, Card, Example, Preset, Size, System
 from txjax.models.multimodal.vilbert.regions import GivenRegions, GridRegions
 from txjax.models.multimodal.vilbert.vilbert import ViLBERT
@@ -21,7 +22,7 @@ from txjax.nn import (
     Tied,
     TokenClasses,
 )
-from txjax.types import UserError, spec
+from txjax.types import spec
 
 CONNECTIONS = ("2", "4", "6", "8")
 TEXT_LAYERS = 12

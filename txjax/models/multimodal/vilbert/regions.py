@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.nn import patchify
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class RegionSet(NamedTuple):

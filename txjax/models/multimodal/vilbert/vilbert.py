@@ -9,6 +9,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.attended_sequences import Sequences
 from txjax.models.multimodal.vilbert.co_attention import ConnectedLayer, StreamContexts, TwoStreams
 from txjax.models.multimodal.vilbert.regions import Regions
@@ -30,7 +31,7 @@ from txjax.nn import (
     set_model_fields,
 )
 from txjax.parametrization import Scaling, head_size
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class ViLBERT(Transformer, kw_only=True):

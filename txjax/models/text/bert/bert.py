@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.text.embeddings import Embeddings
 from txjax.models.transformer import Transformer
 from txjax.nn import (
@@ -27,7 +28,7 @@ from txjax.nn import (
     PostNorm,
     StackInputs,
 )
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class Bert(Transformer, kw_only=True):

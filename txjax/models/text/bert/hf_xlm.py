@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.family import only_attention
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import SAME, Rule, linear, norm, projections
@@ -13,7 +14,6 @@ from txjax.interop.huggingface.shared.encoder_heads import Alone, HeadFormat, Sp
 from txjax.interop.huggingface.shared.pretraining_heads import PlainMasked
 from txjax.models.text.bert.bert import Bert as Model
 from txjax.nn import MLP, Attention, Classes, FirstToken, Head, LayerNorm, Learned
-from txjax.types import UserError
 
 _PROJECTIONS = {"query": "q_lin", "key": "k_lin", "value": "v_lin", "out": "out_lin"}
 _SUMMARY = {

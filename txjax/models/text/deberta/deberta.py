@@ -6,12 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.deberta.apply_again import apply_again
 from txjax.models.text.deberta.disentangled_attention import DisentangledAttention
 from txjax.models.text.deberta.relative_embeddings import RelativeEmbeddings
 from txjax.nn import LayerNorm, Learned, Memory, Mixer, Norm, Positions, StackInputs, quantized
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

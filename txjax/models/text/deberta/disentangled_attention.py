@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.relative_attention import by_offset
 from txjax.nn.kernels.mask import Mask
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 TERMS = 3  # content to content, content to position, position to content
 

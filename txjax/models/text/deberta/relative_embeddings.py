@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.layers.embed import Embed
 from txjax.nn.layers.norms import Norm
 from txjax.nn.positions.positions import Positions
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 def log_bucket(distance: np.ndarray, buckets: int, max_distance: int) -> np.ndarray:

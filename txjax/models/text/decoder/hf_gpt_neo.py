@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Rule, linear, norm, projections
 from txjax.interop.huggingface.shared.decoder_family import DecoderFamily
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder.decoder import Decoder, gpt_neo
 from txjax.nn import MLP, Attention, LayerNorm, Learned, Tied
-from txjax.types import UserError
 
 _TYPES = "attention_types"
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}

@@ -8,11 +8,12 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.text.bert.bert import Bert
 from txjax.models.text.electra.shared_embeddings import Shared, Sharing
 from txjax.nn import Logits
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 
 class Replaced(NamedTuple):

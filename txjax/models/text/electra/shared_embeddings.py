@@ -10,9 +10,10 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax import tree
+from txjax.errors import UserError
 from txjax.models.text.embeddings import Embeddings
 from txjax.nn import Embed, Positions
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _NAMES = ("embed", "embed_types", "embed_languages", "positions")
 

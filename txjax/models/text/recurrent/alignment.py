@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from txjax.errors import UserError
 from txjax.nn.kernels.reference_attention import FAR
 from txjax.nn.layers.linear import Linear, scale
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Role
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @jax.tree_util.register_dataclass

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.text.recurrent.alignment import Additive, Alignment, General
 from txjax.models.text.recurrent.attention_decoders import AttendingDecoder, BahdanauDecoder, LuongDecoder
@@ -18,7 +19,7 @@ from txjax.nn import Embed, Encoded, Head, Linear, Mask, StackInputs, Untied, se
 from txjax.nn.heads.vocab_heads import check_text_head
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class RecurrentEncoderDecoder(Model, kw_only=True):

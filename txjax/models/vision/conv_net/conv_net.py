@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.nn import BatchNorm, Conv, Encoded, Grid, Head, HeadContext, Normal
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class ConvBlock(nn.Module):

@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import PROJECTIONS
 from txjax.nn.conv.normed_conv import NormedConv
 from txjax.nn.layers.norms import BatchNorm, Norm
 from txjax.nn.positions.positions import padded_image
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class ConvAttention(Attention):

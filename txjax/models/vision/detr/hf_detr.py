@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.family import Family, Inputs, only_attention, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import (
@@ -30,7 +31,7 @@ from txjax.models.vision.detr.detr import DETR as Model
 from txjax.models.vision.detr.map_positions import LearnedMap, SineMap
 from txjax.models.vision.res_net.hf_resnet import entries, is_residual, residual, residual_rules
 from txjax.nn import FrozenBatchNorm, LayerNorm, ObjectBoxes, PositionedAttention, PositionedCrossAttention
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _BACKBONE = "model.backbone.conv_encoder.model"
 _POSITIONS = {"sine": SineMap, "learned": LearnedMap}

@@ -6,9 +6,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from txjax.errors import UserError
 from txjax.nn.layers.embed import Embed
 from txjax.nn.positions.positions import waves
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 _EPS = 1e-6
 

@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.transformer import Transformer
 from txjax.models.vision.detr.map_positions import MapPositions, SineMap
@@ -23,7 +24,7 @@ from txjax.nn import (
     StackInputs,
     Xavier,
 )
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class MapReader(Transformer, kw_only=True):

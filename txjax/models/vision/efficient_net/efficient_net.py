@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.vision.efficient_net.inverted_residuals import (
     InvertedDownsampling,
@@ -27,7 +28,7 @@ from txjax.nn import (
     padded_image,
     set_model_fields,
 )
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import STATISTICS, Flat, Names, Rule, batch_norm, convolution, kernel, linear
 from txjax.interop.huggingface.shared.stages import Stages, numbers
@@ -17,7 +18,6 @@ from txjax.models.vision.efficient_net.efficient_net import EfficientNet as Mode
 from txjax.models.vision.efficient_net.efficient_net import InvertedStage, scaled_width
 from txjax.models.vision.efficient_net.inverted_residuals import InvertedResidual, InvertedStem, PlainResidual
 from txjax.nn import BatchNorm, MeanTokens
-from txjax.types import UserError
 
 _STEM = 32  # the channels of the stem, before they are scaled
 _TOP = 1280  # those before the head

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.mixer import GridMixer
 from txjax.nn.conv.conv import Conv
@@ -16,7 +17,7 @@ from txjax.nn.layers.norms import Norm
 from txjax.nn.positions.positions import Grid, padded_image
 from txjax.nn.stack.block import Normalise, Stream
 from txjax.nn.stack.residual_units import PreActivation
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 Zeros = tuple[tuple[int, int], tuple[int, int]]
 Sides = tuple[int, int]

@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.transformer import SubTransformer
 from txjax.models.vision.vit.prefix_tokens import token_positions
 from txjax.models.vision.vit.vit import PatchEncoder
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, StackInputs, align, parameter
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class PatchDecoder(SubTransformer, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.hierarchical import Hierarchical, StageLayers
 from txjax.models.vision.max_vit.max_vit_block import MaxViTBlock
 from txjax.models.vision.max_vit.mb_conv import MBConv
@@ -28,7 +29,7 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class MaxViTStem(Downsampling):

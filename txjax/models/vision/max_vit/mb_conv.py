@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.windows import Windows
 from txjax.nn.conv.downsampling import Downsampling
 from txjax.nn.conv.inverted_bottleneck import InvertedBottleneck
@@ -11,7 +12,7 @@ from txjax.nn.layers.drop_path import drop_path
 from txjax.nn.layers.linear import Linear
 from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.nn.positions.positions import Grid, padded_image
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 def mean_pooled(x: Float[Array, "B L D"], grid: Grid, side: int) -> Float[Array, "B l D"]:

@@ -7,6 +7,7 @@ import flax.linen as nn
 import numpy as np
 from flax import traverse_util
 
+from txjax.errors import UserError
 from txjax.models.hierarchical import Hierarchical
 from txjax.models.vision.rep_lk_net.large_kernels import (
     LargeKernelMixer,
@@ -17,7 +18,7 @@ from txjax.models.vision.rep_lk_net.large_kernels import (
     Transition,
 )
 from txjax.nn import MLP, BatchNorm, Downsampling, Mixer, Norm
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 
 class RepLKNet(Hierarchical, kw_only=True):

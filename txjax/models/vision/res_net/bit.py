@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.vision.res_net.res_net import Bottleneck, ResNet, UnitDownsampling, largest_around
 from txjax.nn import Block, Conv, Downsampling, Grid, GroupNormRelu, Norm, PreActivation, padded_image
 from txjax.parametrization import Scaling
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class StandardizedConv(Conv):

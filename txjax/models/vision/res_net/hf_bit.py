@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from txjax.errors import UserError
 from txjax.interop.huggingface.family import Inputs
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Flat, Names, Rule, kernel, linear, norm
@@ -15,7 +16,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.res_net.bit import BiT as Model
 from txjax.models.vision.res_net.bit import BottleneckConvs, BottleneckDownsampling, BottleneckStem
 from txjax.nn import GroupNormRelu, MeanTokens, PreActivation
-from txjax.types import PyTree, UserError
+from txjax.types import PyTree
 
 _EPS = 1e-8  # of standardised kernels
 _MULTIPLE = 32  # a quarter of a width is rounded to a multiple of 8

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.models.hierarchical import Hierarchical
 from txjax.nn import (
     BatchNorm,
@@ -24,7 +25,7 @@ from txjax.nn import (
     set_model_fields,
 )
 from txjax.nn.stack.block import Normalise, OneBranch, Stream
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 _NARROWER = 4  # the width over the channels of the 3 x 3
 

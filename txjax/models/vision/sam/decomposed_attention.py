@@ -5,12 +5,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.errors import UserError
 from txjax.nn.attention.attention import Attention
 from txjax.nn.attention.layer_context import LayerContext
 from txjax.nn.attention.prompted_grid import bias_after_prompt, grid_alone
 from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.layers.linear import parameter, scale
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class DecomposedAttention(Attention):

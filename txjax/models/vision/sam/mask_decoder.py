@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from txjax.errors import UserError
 from txjax.models.transformer import SubTransformer
 from txjax.models.vision.sam.two_way import FirstTokens, TwoWay
 from txjax.nn import (
@@ -24,7 +25,6 @@ from txjax.nn.layers.linear import Linear, align, scale
 from txjax.nn.layers.three_layers import ThreeLayers
 from txjax.nn.parameters.init import KernelInit
 from txjax.parametrization import Role
-from txjax.types import UserError
 
 SHARED = ("mixer", "cross", "mlp", "norm", "dropout", "scaling", "drop_path", "layer_scale")  # fields of blocks
 

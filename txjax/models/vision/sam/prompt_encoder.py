@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.data.point_labels import CORNERS, NO_POINT, OFF, ON
+from txjax.errors import UserError
 from txjax.models.vision.sam.random_fourier import RandomFourier
 from txjax.nn import ACTIVATIONS, Conv, Embed, Grid, Linear, Norm, parameter
 from txjax.nn.parameters.init import KernelInit
-from txjax.types import UserError
 
 FINER = 4  # rows of a mask's logits for each row of patches
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.data.point_labels import IGNORED
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.transformer import Transformer
 from txjax.models.vision.sam.decomposed_attention import DecomposedAttention, DecomposedWindowAttention
@@ -32,7 +33,7 @@ from txjax.nn import (
     PostNorm,
 )
 from txjax.nn.parameters.init import KernelInit
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 def windows_then_all(period: int, window: int, side: int, **fields: Any) -> tuple[Attention, ...]:

@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.transformer import Transformer
 from txjax.models.vision.vit.prefix_tokens import ClassToken, token_positions
@@ -26,7 +27,7 @@ from txjax.nn import (
     patchify,
 )
 from txjax.nn.parameters.init import KernelInit
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class PatchEncoder(Transformer, kw_only=True):

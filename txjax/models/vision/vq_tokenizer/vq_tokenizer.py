@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.models.vision.vq_tokenizer.conv_autoencoder import ConvDecoder, ConvEncoder
 from txjax.nn import Codebook, GroupNorm, Norm, Quantised
 from txjax.parametrization import Scaling
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 class VQTokenizer(Model, kw_only=True):

@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from txjax.data.loading.disk_cache import cache_dir
 from txjax.data.tfds import records
 from txjax.data.tfds.builders.txjax_digits.txjax_digits_dataset_builder import png
-from txjax.types import require
+from txjax.errors import require
 
 SIDE = 64  # of a canvas, in pixels
 ITEMS = (1, 3)  # fewest and most items of a canvas

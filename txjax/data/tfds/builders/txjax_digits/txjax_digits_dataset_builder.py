@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow_datasets as tfds
 
-from txjax.types import require
+from txjax.errors import require
 
 TEST_EXAMPLES = 297
 

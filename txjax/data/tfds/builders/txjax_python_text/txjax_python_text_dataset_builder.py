@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow_datasets as tfds
 
-from txjax.types import UserError
+from txjax.errors import UserError
 
 # Excluded folders at any depth: tests, third-party packages, and files that are not source code.
 EXCLUDED = {"__pycache__", "dist-packages", "idle_test", "site-packages", "test", "tests"}
