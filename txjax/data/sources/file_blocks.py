@@ -13,7 +13,7 @@ from jaxtyping import UInt32
 from txjax.data.sources.file_states import FileState, status_time
 
 BLOCK = 1 << 16  # bytes of the file that have one checksum
-CHUNK = 64 * BLOCK
+CHUNK = 32 * BLOCK
 AHEAD = 3  # chunks in memory, besides the one that is read
 S = TypeVar("S")
 T = TypeVar("T")

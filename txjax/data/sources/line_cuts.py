@@ -47,8 +47,9 @@ def prefix_parity(flags: Bool[np.ndarray, "B"]) -> UInt8[np.ndarray, "C"]:
     """
     bits = np.packbits(flags, bitorder="little")
     words = np.pad(bits, (0, -len(bits) % WORD)).view(np.uint64)
+    shifted = np.empty_like(words)
     for shift in (1, 2, 4, 8, 16, 32):
-        words = words ^ (words << np.uint64(shift))
+        words ^= np.left_shift(words, np.uint64(shift), out=shifted)
     carries = np.bitwise_xor.accumulate(words >> np.uint64(63))
     words[1:] ^= -carries[:-1]  # all bits of a word behind an odd number of flags
     return words.view(np.uint8)
