@@ -123,7 +123,7 @@ def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, t
 
 @pytest.mark.parametrize(("which", "step"), [("", 30), ("@last", 30), ("@best", 10), ("@30", 30)])
 def test_a_step_by_name(source, which, step):
-    assert init_source(tuning(f"{source}{which}")).steps[0].step == step
+    assert init_source(tuning(f"{source}{which}")).steps[0].at.step == step
 
 
 def test_what_was_frozen_there_is_trained_here(source):
@@ -161,7 +161,7 @@ def test_a_damaged_step(source, tmp_path):
     copy = shutil.copytree(source, tmp_path / "copy")
     largest = max((copy / "checkpoints" / "30").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
     largest.write_bytes(largest.read_bytes()[:-1])
-    assert init_source(tuning(copy)).steps[0].step == 10  # the newest good one
+    assert init_source(tuning(copy)).steps[0].at.step == 10  # the newest good one
     with pytest.raises(UserError, match="undamaged files"):
         init_source(tuning(f"{copy}@30"))
 
