@@ -54,7 +54,7 @@ def test_a_sequence_of_class_labels(tmp_path):
         "audio": tfds.features.Tensor(shape=(None,), dtype=np.float32),
         "tags": tfds.features.Sequence(tfds.features.ClassLabel(names=NAMES)),
     }
-    rows = [{"audio": noise(900, number), "tags": tags} for number, tags in enumerate(([1, 0], [], [2]))]
+    rows = [{"audio": noise(900, number), "tags": tags} for number, tags in enumerate(([1, 0], [-1], [2]))]
     data_dir = write_records(tmp_path, "sounds", features, {"train": rows})
     source = LabelledAudio("sounds", data_dir=data_dir, rate=8000, stored_rate=8000, samples=900, label=Tags()).open()
     labels = [source.example(number, 0, example_rng(0, 0, number))["labels"] for number in range(3)]
@@ -102,7 +102,7 @@ def test_average_precision_is_of_the_classes_that_occur():
 
 
 def test_texts_of_several_classes(tmp_path):
-    """Lists in JSON lines have the names that occur, in alphabetical order; a table's texts those of the config."""
+    """Lists in JSON lines have the names that occur, in alphabetical order; a table's texts the config's."""
     rows = [{"text": f"sound {i}", "tags": tags.split(", ") if tags else []} for i, tags in enumerate(TAGS)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "a.csv").write_text("text,tags\n" + "".join(f'sound {i},"{tags}"\n' for i, tags in enumerate(TAGS)))

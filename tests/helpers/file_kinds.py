@@ -162,7 +162,7 @@ def kinds() -> list[type[FileSource]]:
         return [kind, *(inner for sub in kind.__subclasses__() for inner in below(sub))]
 
     found = [kind for kind in below(FileSource) if kind.__module__.startswith("txjax.")]
-    return [kind for kind in found if kind not in (FileSource, MediaFolder, PythonRows)]
+    return [kind for kind in found if kind not in (FileSource, MediaFolder) and not issubclass(kind, PythonRows)]
 
 
 def source_of(

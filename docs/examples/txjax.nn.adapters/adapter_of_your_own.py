@@ -1,6 +1,6 @@
 """An adapter of your own.
 
-A trained shift of the outputs of some layers. The parameter lies beside those of the layer, under the adapter's name,
+A trained shift of the outputs of some layers. The parameter lies beside the layer's, under the adapter's name,
 and starts at zero.
 """
 

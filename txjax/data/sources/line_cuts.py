@@ -23,20 +23,20 @@ def cut_lines(chunks: FileChunks) -> Iterator[Ends]:
 def cut_quoted_lines(chunks: FileChunks) -> Iterator[Ends]:
     """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
     is_quoted = False  # whether the chunk begins between quotes
-    for start, (newlines, behind_odd, count) in chunks.map(_newlines_and_quotes):
+    for start, (newlines, behind_odd, has_odd) in chunks.map(_newlines_and_quotes):
         yield start + newlines[behind_odd == is_quoted] + 1
-        is_quoted ^= bool(count % 2)
+        is_quoted ^= has_odd
     yield np.array([chunks.size])
 
 
-def _newlines_and_quotes(chunk: bytes) -> tuple[Ends, Bool[np.ndarray, "N"], int]:
-    """The positions of newlines, whether an odd number of quotes is before each, and the number of quotes modulo 2."""
+def _newlines_and_quotes(chunk: bytes) -> tuple[Ends, Bool[np.ndarray, "N"], bool]:
+    """The positions of newlines, whether an odd number of quotes is before each, and whether all quotes are odd."""
     newlines = find_byte(chunk, b"\n")
     if b'"' not in chunk:
-        return newlines, np.zeros(len(newlines), bool), 0
+        return newlines, np.zeros(len(newlines), bool), False
     parity = prefix_parity(np.frombuffer(chunk, np.uint8) == ord('"'))
     behind_odd = parity[newlines >> 3] >> (newlines & 7).astype(np.uint8) & 1
-    return newlines, behind_odd.astype(bool), int(parity[-1] >> 7)
+    return newlines, behind_odd.astype(bool), bool(parity[-1] >> 7)
 
 
 def prefix_parity(flags: Bool[np.ndarray, "B"]) -> UInt8[np.ndarray, "C"]:

@@ -61,7 +61,7 @@ class ComputedLabel:
         return {"label": np.array(label, np.int32)}
 
     def mixed_target(self, label: Any, other: Any, share: float) -> dict[str, np.ndarray]:
-        """A label, that of the second example and the share of the first, as the keys of `mixed_specs`."""
+        """The labels of two examples and the share of the first one, as the keys of `mixed_specs`."""
         keys = self.target(label) | {"mix": np.array(share, np.float32)}
         return keys | {"other_label": np.array(other, np.int32)}
 

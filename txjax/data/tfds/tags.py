@@ -63,7 +63,7 @@ class Tags(ComputedLabel):
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         if not isinstance(value, str):
-            row[np.asarray(value, np.int64)] = 1
+            row[[number for number in value if number >= 0]] = 1  # -1 is no class
             return row
         for name in filter(None, map(str.strip, value.split(self.separator))):
             if name not in numbers:
