@@ -5,7 +5,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import UInt32
@@ -13,7 +13,7 @@ from jaxtyping import UInt32
 from txjax.data.sources.file_states import FileState, status_time
 
 BLOCK = 1 << 16  # bytes of the file that have one checksum
-CHUNK = 32 * BLOCK
+CHUNK = 64 * BLOCK
 AHEAD = 3  # chunks in memory, besides the one that is read
 S = TypeVar("S")
 T = TypeVar("T")
@@ -21,20 +21,19 @@ Checksums = UInt32[np.ndarray, "C"]  # CRC-32 of each block of a file
 
 
 class FileChunks:
-    """The content of a file in chunks, read once. Other threads take the checksums of its blocks.
+    """The content of a file in chunks, read once, by other threads, which take the checksums of its blocks.
 
     Attributes:
       name: the path of the file.
       size: the bytes that were read.
     """
 
-    def __init__(self, file: BinaryIO, pool: Executor):
+    def __init__(self, file: FileState, pool: Executor):
         """
         Args:
-          file: from its begin; `read` gives as many bytes as it is asked for, except at the end.
           pool: of the other threads.
         """
-        self.name = file.name
+        self.name = file.path
         self.size = 0
         self._file = file
         self._pool = pool
@@ -42,9 +41,13 @@ class FileChunks:
 
     def map(self, function: Callable[[bytes], T]) -> Iterator[tuple[int, T]]:
         """The place of each chunk in the file, and what a function of its content returns; in the file's order."""
-        work = lambda chunk: (len(chunk), block_checksums(chunk), function(chunk))  # noqa: E731
-        chunks = iter(lambda: self._file.read(CHUNK), b"")
-        for size, checksums, result in map_ahead(self._pool, work, chunks, AHEAD):
+
+        def work(start: int) -> tuple[int, list[int], T]:
+            chunk = self._file.read(start, start + CHUNK)
+            return len(chunk), block_checksums(chunk), function(chunk)
+
+        starts = range(0, self._file.size, CHUNK)
+        for size, checksums, result in map_ahead(self._pool, work, starts, AHEAD):
             self._checksums += checksums
             self.size += size
             yield self.size - size, result

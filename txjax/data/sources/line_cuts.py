@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt8
+from jaxtyping import Bool, Int64
 
 from txjax.data.sources.file_blocks import FileChunks
 
@@ -24,7 +24,7 @@ def cut_quoted_lines(chunks: FileChunks) -> Iterator[Ends]:
     """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
     is_quoted = False  # whether the chunk begins between quotes
     for start, (newlines, behind_odd, has_odd) in chunks.map(_newlines_and_quotes):
-        yield start + newlines[behind_odd == is_quoted] + 1
+        yield start + newlines.compress(behind_odd == is_quoted) + 1
         is_quoted ^= has_odd
     yield np.array([chunks.size])
 
@@ -34,25 +34,12 @@ def _newlines_and_quotes(chunk: bytes) -> tuple[Ends, Bool[np.ndarray, "N"], boo
     newlines = find_byte(chunk, b"\n")
     if b'"' not in chunk:
         return newlines, np.zeros(len(newlines), bool), False
-    parity = prefix_parity(np.frombuffer(chunk, np.uint8) == ord('"'))
-    behind_odd = parity[newlines >> 3] >> (newlines & 7).astype(np.uint8) & 1
-    return newlines, behind_odd.astype(bool), bool(parity[-1] >> 7)
-
-
-def prefix_parity(flags: Bool[np.ndarray, "B"]) -> UInt8[np.ndarray, "C"]:
-    """Of each byte, whether the number of flags up to it and with it is odd: a bit each, the lowest one first.
-
-    The bits of a word are summed modulo 2 by shifts (Langdale and Lemire, 2019, section 3.1.1), all words at once.
-    What is behind the last flag repeats its parity.
-    """
-    bits = np.packbits(flags, bitorder="little")
-    words = np.pad(bits, (0, -len(bits) % WORD)).view(np.uint64)
-    shifted = np.empty_like(words)
-    for shift in (1, 2, 4, 8, 16, 32):
-        words ^= np.left_shift(words, np.uint64(shift), out=shifted)
-    carries = np.bitwise_xor.accumulate(words >> np.uint64(63))
-    words[1:] ^= -carries[:-1]  # all bits of a word behind an odd number of flags
-    return words.view(np.uint8)
+    bits = np.packbits(np.frombuffer(chunk, np.uint8) == ord('"'), bitorder="little")
+    quotes = np.pad(bits, (0, -len(bits) % WORD)).view("<u8")
+    is_odd = np.bitwise_xor.accumulate(np.bitwise_count(quotes) & 1)  # up to the end of each word
+    words = newlines >> 6
+    behind = np.bitwise_count(quotes[words] >> (newlines & 63).astype(np.uint64))  # the rest of a newline's word
+    return newlines, ((is_odd[words] ^ behind) & 1).astype(bool), bool(is_odd[-1])
 
 
 def cut_blocks(least: int) -> Cut:

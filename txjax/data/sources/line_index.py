@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -84,27 +83,24 @@ def index_file(file: FileState, cut: Cut, pool: Executor) -> RowIndex:
     Args:
       pool: of the threads that work on the chunks.
     """
-    with file.open() as content:
-        chunks = FileChunks(content, pool)
-        bounds = np.concatenate([np.zeros(1, np.int64), *cut(chunks)])
-        bounds = bounds[: np.searchsorted(bounds, chunks.size) + 1]  # the file's end comes once
-        starts = bounds[:-1]
-        ends = bounds[1:]
-        short = np.flatnonzero(np.diff(bounds) <= 2)  # of longer ones the reader says what is wrong
-        blank = short[_is_white(content, starts[short]) & _is_white(content, ends[short] - 1)]
-        if len(blank):
-            starts = np.delete(starts, blank)
-            ends = np.delete(ends, blank)
-        return RowIndex(starts, ends, chunks.checksums(), np.array([len(starts)]), np.array([chunks.size]))
+    chunks = FileChunks(file, pool)
+    bounds = np.concatenate([np.zeros(1, np.int64), *cut(chunks)])
+    bounds = bounds[: np.searchsorted(bounds, chunks.size) + 1]  # the file's end comes once
+    starts = bounds[:-1]
+    ends = bounds[1:]
+    short = np.flatnonzero(np.diff(bounds) <= 2)  # of longer ones the reader says what is wrong
+    blank = short[_is_white(file, starts[short]) & _is_white(file, ends[short] - 1)]
+    if len(blank):
+        starts = np.delete(starts, blank)
+        ends = np.delete(ends, blank)
+    return RowIndex(starts, ends, chunks.checksums(), np.array([len(starts)]), np.array([chunks.size]))
 
 
-def _is_white(file: BinaryIO, positions: Int64[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
+def _is_white(file: FileState, positions: Int64[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
     """Whether the bytes at ascending positions of a file are white space."""
     values = np.zeros(len(positions), np.uint8)
     for chunk in np.unique(positions // CHUNK).tolist():
         first, last = np.searchsorted(positions, [chunk * CHUNK, (chunk + 1) * CHUNK])
-        content = np.zeros(CHUNK, np.uint8)
-        file.seek(chunk * CHUNK)
-        file.readinto(content)  # type: ignore[attr-defined]
+        content = np.frombuffer(file.read(chunk * CHUNK, (chunk + 1) * CHUNK), np.uint8)
         values[first:last] = content[positions[first:last] - chunk * CHUNK]
     return np.isin(values, WHITE_SPACE)
