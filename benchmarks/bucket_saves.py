@@ -2,6 +2,7 @@
 
     python benchmarks/bucket_saves.py --workdir=s3://bucket/new [--width=384] [--depth=4] [--every=15] [--rounds=5]
 
+A store on this machine should take none of the run's processor time, like one elsewhere: start it with `nice -n 19`.
 The two runs alternate, and which is first, too: `txjax train` of a decoder of bytes, four saves each. Prints the
 medians of two figures, and their ratios:
 

@@ -281,6 +281,24 @@ def test_other_failures_are_repeated_until_the_limit(store):
     assert 0.5 < time.monotonic() - begun < 5
 
 
+def test_no_file_is_sent_after_one_has_failed(store, tmp_path):
+    """Each would wait its own limit, while the run waits for all."""
+    keys = []
+
+    class Refusing:
+        def put(self, key, *arguments, **options):
+            keys.append(key)
+            if key.endswith("000000"):
+                time.sleep(0.5)  # the others fail before
+            status(403)(None)
+
+    for number in range(50):
+        (tmp_path / f"{number}").write_text("a")
+    with pytest.raises(UserError, match=r"a bucket that can be read and written.*its answer is 403"):
+        transfer.upload(bucket_of(Refusing()), 1, {path.name: path for path in tmp_path.iterdir()}, {})
+    assert len(keys) <= transfer.REQUESTS
+
+
 def test_urls_that_name_no_folder_of_a_bucket():
     for url in ("s3://runs", "s3://runs/", "s3:///a", "ftp://runs/a", "s3://runs/../a", "s3://runs/a b"):
         with pytest.raises(UserError, match="s3://BUCKET/FOLDER or gs://BUCKET/FOLDER"):

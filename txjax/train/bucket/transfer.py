@@ -2,9 +2,11 @@
 
 import itertools
 import os
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from txjax.io.temporary import is_temporary
 from txjax.train.bucket.client import Bucket
@@ -13,6 +15,8 @@ from txjax.train.bucket.commits import Files, Piece, digest_of, name_of
 MOST_BYTES = 32 << 20  # of a piece
 REQUESTS = 8  # at once
 TRIES = 3  # for a piece whose bits differ
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 def files_of(folder: Path) -> dict[str, Path]:
@@ -20,6 +24,23 @@ def files_of(folder: Path) -> dict[str, Path]:
     paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names if not is_temporary(name)]
     named = {path.relative_to(folder).as_posix(): path for path in sorted(paths)}
     return {name: path for name, path in named.items() if name != ".lock" and path.is_file() and not path.is_symlink()}
+
+
+def _map(function: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """The results of a function, several calls at once. None begins after one has failed: each may wait its limit."""
+    has_failed = threading.Event()
+
+    def call(item: S) -> T:
+        if has_failed.is_set():
+            raise CancelledError
+        try:
+            return function(item)
+        except BaseException:
+            has_failed.set()
+            raise
+
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        return list(pool.map(call, items))  # raises the error of the first item that failed
 
 
 # To the bucket
@@ -52,9 +73,8 @@ def upload(bucket: Bucket, number: int, paths: Mapping[str, Path], before: Files
         start = sum(piece.size for piece in files[name])
         jobs += [(path, at, min(MOST_BYTES, size - at)) for at in range(start, size, MOST_BYTES)]
         names += [name] * (len(jobs) - len(names))
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        for name, piece in zip(names, pool.map(put, jobs), strict=True):
-            files[name].append(piece)
+    for name, piece in zip(names, _map(put, jobs), strict=True):
+        files[name].append(piece)
     return files
 
 
@@ -92,8 +112,7 @@ def download(bucket: Bucket, files: Files, folder: Path) -> list[str]:
       The files with pieces that are lost, or whose bits were changed: they are written as they are, a lost piece as
       nothing, and are found damaged by whatever reads them.
     """
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        damaged = list(pool.map(lambda name: _download(bucket, files[name], folder / name), files))
+    damaged = _map(lambda name: _download(bucket, files[name], folder / name), files)
     return [name for name, is_damaged in zip(files, damaged, strict=True) if is_damaged]
 
 
