@@ -98,7 +98,7 @@ def test_config_json_and_sweeps_hold_such_a_component(config, tmp_path):
         ("model.positions=Rotary(theta=10**9**9)", ["config.model.positions.theta: expected a number"]),
         ("model.positions=Rotary(**{})", ["a field of Rotary"]),
         ("model.positions=(((", ["config.model.positions", "'((('"]),
-        ("mesh.rules={'head': 3}", ["config.mesh.rules.head: expected tuple", "got 3"]),
+        ("mesh.rules={'head': 3}", ["config.mesh.rules.head: expected a tuple of texts", "got 3"]),
         ("mesh.rules={3: ()}", ["keys that are texts"]),
         ("init_from=Frm('runs/a')", ["config.init_from: expected a class of txjax", "did you mean From?"]),
         ("init_from=From('a', resize=(Evry(2),))", ["config.init_from.resize[0]", "did you mean Every?"]),

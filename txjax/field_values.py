@@ -8,6 +8,7 @@ from typing import Any
 from txjax.errors import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
+_PLURALS = {int: "whole numbers", float: "numbers", str: "texts"}
 
 
 def check_value(where: str, value: Any, kind: Any, field: dataclasses.Field) -> None:
@@ -20,7 +21,7 @@ def check_value(where: str, value: Any, kind: Any, field: dataclasses.Field) -> 
     Raises:
       UserError: it has another type, or is out of range.
     """
-    _check_type(where, value, kind)
+    check_type(where, value, kind)
     for limit, bound in field.metadata.get("limits", {}).items():
         if value is not None:
             _check_limit(where, value, limit, bound)
@@ -38,19 +39,47 @@ def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
         raise UserError(where, f"{words[limit]} {bound}", value)
 
 
-def _check_type(where: str, value: Any, field_types: Any) -> None:
-    options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
-    if not all(option in _PLAIN or dataclasses.is_dataclass(option) for option in options):
+def check_type(where: str, value: Any, kind: Any) -> None:
+    """Checks that the value of a field, at a path, has its declared type. Raises UserError."""
+    if has_type(value, kind):
         return
-    accepted = {float: (float, int)}
-    for option in options:
-        if isinstance(value, accepted.get(option, option)) and not (isinstance(value, bool) and option is not bool):
-            return
-    raise UserError(where, type_name(field_types), type(value).__name__ if dataclasses.is_dataclass(value) else value)
+    got = type(value).__name__ if dataclasses.is_dataclass(value) else value
+    needs_comma = isinstance(value, str) and has_type((value,), kind)
+    raise UserError(where, type_name(kind), got, hint=f"a tuple of one is written ({value!r},)" if needs_comma else "")
 
 
-def type_name(field_types: Any) -> str:
+def has_type(value: Any, kind: Any) -> bool:
+    """Whether a value has a declared type, as far as that is made of classes, tuples and dicts."""
+    origin = typing.get_origin(kind)
+    inner = typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(has_type(value, option) for option in inner)
+    if origin is tuple:
+        kinds = inner[:1] * len(value) if isinstance(value, tuple) and inner[1:] == (...,) else inner
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(has_type, value, kinds))
+    if origin is dict:
+        return isinstance(value, dict) and all(has_type(item, inner[1]) for item in value.values())
+    if kind in _PLAIN and isinstance(value, bool):
+        return kind is bool
+    is_class = isinstance(kind, type) and kind is not Any and not getattr(kind, "_is_protocol", False)
+    if not is_class or isinstance(value, type):  # of a class in place of its instance, `check_fields` says what to write
+        return True
+    return isinstance(value, (float, int) if kind is float else kind)
+
+
+def type_name(kind: Any) -> str:
     """A type in plain English, for messages."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
-    options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
-    return " or ".join(names.get(option, getattr(option, "__name__", str(option))) for option in options)
+    origin = typing.get_origin(kind)
+    inner = typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(type_name, inner))
+    if origin is tuple:
+        return (
+            f"a tuple of {_PLURALS.get(inner[0], type_name(inner[0]))}"
+            if inner[1:] == (...,)
+            else (f"a tuple of {len(inner)} values: " + ", ".join(map(type_name, inner)))
+        )
+    if origin is dict:
+        return f"a dict of {_PLURALS.get(inner[1], type_name(inner[1]))}"
+    return names.get(kind, getattr(kind, "__name__", str(kind)))

@@ -5,7 +5,6 @@ import importlib.util
 import math
 import re
 import sys
-import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from txjax.checks import Checks
 from txjax.errors import UserError, near_misses
-from txjax.field_values import check_value, type_name
+from txjax.field_values import check_type, check_value, has_type, type_name
 from txjax.io.json_files import load_json
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -72,6 +71,18 @@ def field_types(node: Any) -> dict[str, Any]:
     return kinds | {f.name: kinds[f.name] | None for f in dataclasses.fields(node) if "described" in f.metadata}
 
 
+def check_types(tree: Any, root: str = "config") -> None:
+    """Checks that values and components have their fields' types, on which all other checks rely.
+
+    Raises:
+      UserError: for every value of another type, see `checks.UserErrors`.
+    """
+    checks = Checks()
+    for where, value, kind, _ in _values(tree, root):
+        checks.run(check_type, where, value, kind, needs=[where])
+    checks.finish()
+
+
 def check_fields(tree: Any, root: str = "config") -> None:
     """Checks that values and components have their fields' types, and that numbers are finite and in the field's range.
 
@@ -84,13 +95,19 @@ def check_fields(tree: Any, root: str = "config") -> None:
             checks.errors.append(UserError(path, "a finite number", node))
         if isinstance(node, type):
             checks.errors.append(UserError(path, "an instance", f"the class {node.__name__}", [f"{node.__name__}()"]))
+    for where, *arguments in _values(tree, root):
+        checks.run(check_value, where, *arguments, needs=[where])
+    for path, node in walk(tree, root):
+        checks.errors += _unknown_attributes(path, node)
+    checks.finish()
+
+
+def _values(tree: Any, root: str) -> Iterator[tuple[str, Any, Any, dataclasses.Field]]:
+    """The path of each field of all components, its value, its type, and the field."""
     for path, node in walk(tree, root):
         kinds = field_types(node)
         for field in config_fields(node) if is_component(node) else ():
-            where = f"{path}.{field.name}".replace("--.", "--")
-            checks.run(check_value, where, getattr(node, field.name), kinds[field.name], field, needs=[where])
-        checks.errors += _unknown_attributes(path, node)
-    checks.finish()
+            yield f"{path}.{field.name}".replace("--.", "--"), getattr(node, field.name), kinds[field.name], field
 
 
 def _unknown_attributes(path: str, node: Any) -> list[UserError]:
@@ -205,26 +222,10 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
     except (TypeError, ValueError) as error:  # fields that are missing, or of other kinds
         raise UserError(where, f"the fields of {component.__name__}", hint=str(error).replace("\n", " ")) from None
     for name, kind in field_types(instance).items():
-        if name in fields and not _fits(fields[name], kind):
+        if name in fields and not has_type(fields[name], kind):
             got = type(fields[name]).__name__ if dataclasses.is_dataclass(fields[name]) else fields[name]
             raise UserError(f"{where}.{name}", type_name(kind), got)
     return instance
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value that was read fits a field of components, or of a tuple or dict of components."""
-    origin = typing.get_origin(kind)
-    inner = typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, option) for option in inner)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(v, inner[1]) for v in value.values())
-    if origin is tuple:
-        return isinstance(value, tuple) and (inner[1:] != (...,) or all(_fits(v, inner[0]) for v in value))
-    if not dataclasses.is_dataclass(kind):
-        return True
-    foreign = dataclasses.is_dataclass(value) and not type(value).__module__.startswith("txjax.")
-    return foreign or isinstance(value, typing.cast(type, kind))
 
 
 def _component(path: str, trusted: tuple[str, ...], where: str) -> type:

@@ -5,6 +5,7 @@ from typing import Any
 
 import flax.linen as nn
 
+from txjax.errors import UserError
 from txjax.models.model import Model
 from txjax.nn import (
     MLP,
@@ -52,7 +53,9 @@ class LayerTemplates(Model, kw_only=True):
 
     @nn.nowrap
     def mixers(self) -> tuple[Mixer, ...]:
-        """The mixers that take turns."""
+        """The mixers that take turns. Raises UserError if there are none."""
+        if self.mixer == ():
+            raise UserError("config.model.mixer", "at least one mixer", self.mixer)
         return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,)
 
     @nn.nowrap
