@@ -12,7 +12,6 @@ from txjax.errors import UserError, near_misses
 from txjax.modules import run_file, running
 from txjax.overrides import Override, override_all, path_of
 from txjax.shipped_configs import PREFIX, config_path
-from txjax.tree import check_types
 
 
 def load(source: str, overrides: Sequence[Override]) -> Any:
@@ -52,7 +51,6 @@ class ConfigFile:
             raise UserError("--config", "get_config() to return an Experiment", got, hint=hint)
         tree = copy.deepcopy(returned)  # the file's global objects are not modified
         tree = override_all(tree, overrides, vars(self.module))
-        check_types(tree)
         return in_steps(tree, [path_of(change).removeprefix("config.") for change in overrides])
 
     def call(self, name: str, *arguments: Any) -> Any:

@@ -62,8 +62,8 @@ def has_type(value: Any, kind: Any) -> bool:
     if kind in _PLAIN and isinstance(value, bool):
         return kind is bool
     is_class = isinstance(kind, type) and kind is not Any and not getattr(kind, "_is_protocol", False)
-    if not is_class or isinstance(value, type):  # of a class in place of its instance, `check_fields` says what to write
-        return True
+    if not is_class or isinstance(value, type):
+        return True  # `check_fields` says what to write in the place of a class
     return isinstance(value, (float, int) if kind is float else kind)
 
 

@@ -8,7 +8,7 @@ import txjax
 from txjax import tree
 from txjax.errors import UserError
 
-pytestmark = pytest.mark.claim("Tests", "a value of any kind in any field of an experiment is one line, not a traceback")
+pytestmark = pytest.mark.claim("Tests", "a value of any kind in any field of an experiment is one line, no traceback")
 VALUES = ("x", 1.5, (), {}, b"x", [1], None)
 
 

@@ -215,10 +215,11 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
     checks.run(_check_names, experiment)
     checks.run(experiment.mesh.sizes, num_devices, needs=["config.mesh"])
     checks.run(_check_batch_size, experiment, needs=["config.batch_size", "config.microbatches"])
-    evals = experiment.evals if isinstance(experiment.evals, dict) else {}
-    for path, owner in {"config": experiment, **{f"config.evals.{name}": e for name, e in evals.items()}}.items():
-        needed = [f"{path}.batch_size", "config.mesh", "config.microbatches", "config.model.stack"]
-        checks.run(_check_batch, f"{path}.batch_size", owner, experiment, num_devices, needs=needed)
+    batches = {"config.batch_size": experiment.batch_size // max(experiment.microbatches, 1)}
+    batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
+    for field, size in batches.items():
+        needed = [field, "config.mesh", "config.microbatches", "config.model.stack"]
+        checks.run(_check_batch, field, size, experiment, num_devices, needs=needed)
     checks.finish()
 
 
@@ -241,11 +242,8 @@ def _check_batch_size(experiment: Experiment) -> None:
         raise UserError("config.microbatches", expected, experiment.microbatches)
 
 
-def _check_batch(field: str, owner: Experiment | Evaluator, experiment: Experiment, num_devices: int) -> None:
+def _check_batch(field: str, size: int, experiment: Experiment, num_devices: int) -> None:
     """Checks that a batch can be split over the devices, and inside a pipeline."""
-    if owner.batch_size is None:
-        return
-    size = owner.batch_size // max(experiment.microbatches, 1) if owner is experiment else owner.batch_size
     mesh = experiment.mesh
     copies = mesh.num_shards("batch", num_devices)
     stages = mesh.num_shards("layers", num_devices)

@@ -19,7 +19,6 @@ from txjax.train.run.workdir import CHANGED
 from txjax.train.state.init_from import find_init_source
 from txjax.train.state.state import Layout
 from txjax.train.step import Step, trace_step
-from txjax.tree import check_types
 from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
@@ -34,7 +33,6 @@ def prepare(experiment: Experiment, workdir: Path, allow_config_change: bool = F
       RunError: this process has other data than process 0.
     """
     begun = time.monotonic()
-    check_types(experiment)
     notes = backend.prepare()
     stated = in_steps(experiment)
     resuming = on_primary("the start", lambda: bool(Store(workdir).steps()))

@@ -20,12 +20,15 @@ STEPS = "num_steps"
 def in_steps(experiment: E, assigned: Iterable[str] = ()) -> E:
     """The experiment with the `num_steps` of its `num_epochs`, if these are not None. Opens the training data then.
 
+    All values must have their fields' types, on which this relies, and all that reads the experiment after it.
+
     Args:
       assigned: dotted paths of the fields that flags, or the point of a sweep, have set.
 
     Raises:
-      UserError: `num_steps` is assigned, too, or the data set has no epochs.
+      UserError: a value has another type; `num_steps` is assigned, too, or the data set has no epochs.
     """
+    tree.check_types(experiment)
     config: Any = experiment
     epochs = getattr(config, FIELD, None)
     if epochs is None:
