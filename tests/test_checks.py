@@ -64,6 +64,11 @@ def test_what_evaluations_have_from_the_training_data_is_one_mistake(config, tmp
     assert line.startswith("config.data.name: expected a TFDS data set, got 'txjax_python_txet'")
 
 
+def test_scores_of_an_evaluation_with_a_mistake_are_not_looked_for(config, tmp_path, capsys):
+    flags = ["--config.evals.valid.batch_size=-1", "--config.checkpoint.best=eval/valid/loss"]
+    assert refused(capsys, config, tmp_path, *flags) == ["config.evals.valid.batch_size: expected at least 1, got -1"]
+
+
 def test_a_batch_that_no_mesh_can_split_is_left_out(config, tmp_path, capsys):
     flags = ["--config.mesh.data=2", "--config.batch_size=7", "--config.microbatches=2"]
     lines = refused(capsys, config, tmp_path, *flags)

@@ -74,12 +74,9 @@ def type_name(kind: Any) -> str:
     inner = typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(type_name, inner))
-    if origin is tuple:
-        return (
-            f"a tuple of {_PLURALS.get(inner[0], type_name(inner[0]))}"
-            if inner[1:] == (...,)
-            else (f"a tuple of {len(inner)} values: " + ", ".join(map(type_name, inner)))
-        )
-    if origin is dict:
-        return f"a dict of {_PLURALS.get(inner[1], type_name(inner[1]))}"
+    if origin is tuple and inner[1:] != (...,):
+        return f"a tuple of {len(inner)} values: " + ", ".join(map(type_name, inner))
+    if origin in (tuple, dict):
+        item = inner[0] if origin is tuple else inner[1]
+        return f"a {origin.__name__} of {_PLURALS.get(item, type_name(item))}"
     return names.get(kind, getattr(kind, "__name__", str(kind)))

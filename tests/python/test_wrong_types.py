@@ -9,7 +9,7 @@ from txjax import tree
 from txjax.errors import UserError
 
 pytestmark = pytest.mark.claim("Tests", "a value of any kind in any field of an experiment is one line, no traceback")
-VALUES = ("x", 1.5, (), {}, b"x", [1], None)
+VALUES = ("x", 1.5, (), {}, b"x", [1], None, -1)
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def check_traces(checks: Checks, experiment: Experiment) -> Traces | None:
         layout = checks.run(user_code(build_layout), experiment, mesh, trace, needs=LAYOUT)
         if layout is None:
             return None
-        scored = ["config.checkpoint", "config.stop", *(f"config.evals.{name}" for name in experiment.evals)]
+        scored = ("config.checkpoint", "config.stop", "config.evals")
         checks.run(user_code(check_scores), experiment, layout, programs, needs=scored)
     return Traces(layout, programs)
 
