@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import BPE, TokenizerFolder, Trained, Unigram, WordPiece
+from txjax.data import BPE, Bytes, TokenizerFolder, Trained, Unigram, WordPiece
 from txjax.data.loading import disk_cache
 from txjax.data.tfds.records import Records
 from txjax.data.tokenizers import trained_tokenizers as trained
@@ -189,11 +189,11 @@ def test_user_errors():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "bytes"])
 def test_transformers_reads_the_written_files(kind, tmp_path):
     """The ids and the texts are the same, with [CLS] and [SEP] around; and the parts of the special tokens."""
     transformers = pytest.importorskip("transformers")
-    ours = tokenizer(kind)
+    ours = Bytes(specials=SPECIALS) if kind == "bytes" else tokenizer(kind)
     write_tokenizer(ours, tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     again = TokenizerFolder(str(tmp_path))

@@ -8,6 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
+import txjax
 from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.data import (
@@ -93,7 +94,10 @@ def test_a_trained_run_has_a_model_card(data_dir, tmp_path):
     exported(Experiment(model, Classification(), data), tmp_path, kept={"README.md": "the base"}, step=7)
     card = (tmp_path / "x" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: transformers") and "step 7 of" in card
-    assert "from transformers import BertForSequenceClassification" in card and "| eval/valid/loss | 1.25 |" in card
+    assert (
+        "from transformers import AutoTokenizer, BertForSequenceClassification" in card
+        and "| eval/valid/loss | 1.25 |" in card
+    )
     assert "| data | LabelledText of made_sentences train |" in card and "## Not stated" in card
     assert json.loads((tmp_path / "x" / "README.base.md").read_text()) == "the base" and "README.base.md" in card
 
@@ -131,13 +135,34 @@ def test_a_trained_tokenizer_is_exported(tmp_path):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [("note",), ("note", "reply")])
+def test_a_classifier_of_a_table_reads_raw_texts_in_transformers(tmp_path, text):
+    """The probabilities of texts and of pairs; of one that is too long; of one with the name of a special token."""
+    transformers = pytest.importorskip("transformers")
+    texts = ["where is it?", "é" * 50, "I want [SEP] it", ""]
+    rows = [{"note": note, "reply": f"{i}, soon", "kind": "ab"[i % 2]} for i, note in enumerate(texts * 3)]
+    table = tmp_path / "notes.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = LabelledText(source=str(table), text=text, label="kind", classes=2, length=64)
+    model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(2, Pooler()), positions=Learned(max_length=64))
+    exported(Experiment(model, Classification(), data), tmp_path, step=1)
+    theirs = transformers.pipeline("text-classification", model=str(tmp_path / "x"), top_k=None, truncation=True)
+    keys = dict(zip(("text", "text_pair"), text, strict=False))
+    answers = theirs([{key: row[name] for key, name in keys.items()} for row in rows])
+    ours = txjax.open(tmp_path / "run").predict(rows)
+    for answer, prediction in zip(answers, ours, strict=True):
+        scores = {entry["label"]: entry["score"] for entry in answer}
+        assert scores == pytest.approx(prediction.probabilities, abs=1e-5)
+
+
 def test_names_of_classes_are_the_datas(data_dir, tmp_path):
     data = LabelledText("made_sentences", "train", data_dir, text=("first",), classes=3, length=16)
     model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(3, Pooler()), positions=Learned(max_length=16))
     files = exported(Experiment(model, Classification(), data), tmp_path)
     assert files["config.json"]["id2label"] == {"0": "0", "1": "1", "2": "2"}
     assert files["config.json"]["label2id"] == {"0": 0, "1": 1, "2": 2}
-    assert set(files) == {"config.json"}
+    assert set(files) == {"config.json", "tokenizer.json", "tokenizer_config.json"}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +236,8 @@ def test_completions_end_at_the_tokenizers_token(data_dir, tmp_path):
 
 def test_a_run_without_special_tokens_has_none(tmp_path):
     files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path)
-    assert set(files) == {"config.json"} and "eos_token_id" not in files["config.json"]
+    assert set(files) == {"config.json", "tokenizer.json", "tokenizer_config.json"}
+    assert "eos_token_id" not in files["config.json"]
 
 
 def test_the_kept_tokenizer_outlives_the_import(tmp_path):

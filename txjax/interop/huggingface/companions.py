@@ -12,8 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from txjax import tree
-from txjax.data import Completions, Conversations, Dataset, Images, Pairs, Tags, Tokenizer, TokenizerFolder, Trained
+from txjax.data import (
+    Bytes,
+    Completions,
+    Conversations,
+    Dataset,
+    Images,
+    Pairs,
+    Tags,
+    Tokenizer,
+    TokenizerFolder,
+    Trained,
+)
 from txjax.data.loading.limits import size_of
+from txjax.data.text.sentences import Sentences
 from txjax.data.text.text_windows import Text
 from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
@@ -73,9 +85,10 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
     data = getattr(experiment, "data", None)
     tokenizer = tokenizer_of(experiment)
     files = {path: kept / path for path in files_beside_weights(kept)}
-    if isinstance(tokenizer, Trained):
+    if isinstance(tokenizer, Trained | Bytes):
         try:
             write_tokenizer(tokenizer, to)
+            _merge(to / SETTINGS, _input_entries(experiment))
             files = {path: file for path, file in files.items() if path.name not in OF_A_TOKENIZER}
         except UserError as error:
             log.warning("the export has no tokenizer: %s", error)
@@ -99,6 +112,16 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
         part = _read(to / PROCESSOR).get(PART)
         entries = extractor_entries(front_end)
         _merge(*((to / PREPROCESSOR, entries) if part is None else (to / PROCESSOR, {PART: {**part, **entries}})))
+
+
+def _input_entries(experiment: Any) -> dict[str, Any]:
+    """How sentences are read as in training; and what the tokenizer gives to a model that tells two of them apart."""
+    entries: dict[str, Any] = {}
+    if isinstance(data := getattr(experiment, "data", None), Sentences):  # names of special tokens in a text are text
+        entries |= {"model_max_length": data.length, "split_special_tokens": True}
+    if (getattr(getattr(experiment, "model", experiment), "types", None) or 0) > 1:
+        entries["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
+    return entries
 
 
 def tokenizer_of(experiment: Any) -> Tokenizer | None:
