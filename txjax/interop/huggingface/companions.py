@@ -115,7 +115,7 @@ def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str,
 
 
 def _input_entries(experiment: Any) -> dict[str, Any]:
-    """How sentences are read as in training; and what the tokenizer gives to a model that tells two of them apart."""
+    """How sentences are read as in training; and the inputs of a model whose tokens have types."""
     entries: dict[str, Any] = {}
     if isinstance(data := getattr(experiment, "data", None), Sentences):  # names of special tokens in a text are text
         entries |= {"model_max_length": data.length, "split_special_tokens": True}
