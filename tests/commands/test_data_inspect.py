@@ -39,7 +39,6 @@ def test_rows_are_equal_where_only_their_places_differ(tmp_path, capsys):
 
 
 def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
-    pytest.importorskip("datasketch")
     content = rows(40)
     write_json_lines(tmp_path / "train.jsonl", [*content, content[3]])
     same = {"text": "one two three four five six seven eight", "label": "bad", "score": 1.0}
