@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -269,6 +270,9 @@ def test_a_path_that_says_nothing_is_one_message(path, message, tmp_path, monkey
         NextTokenWindows(source=path, length=8).check()
 
 
-def test_a_path_as_a_name_says_what_to_write(tmp_path: Path):
-    with pytest.raises(UserError, match=r"data\.name: .*data\.source=notes/\*\.txt reads files"):
-        NextTokenWindows(name="notes/*.txt", length=8).check()
+def test_a_path_as_a_name_says_what_to_write(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    for name in ("notes/*.txt", "notes"):
+        with pytest.raises(UserError, match=rf"data\.name: .*data\.source={re.escape(name)} reads files"):
+            NextTokenWindows(name=name, length=8).check()
