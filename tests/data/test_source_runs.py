@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txjax.__main__ import main
-from txjax.data import ImageFolder, JSONLines
+from txjax.data import AudioFolder, ImageFolder, JSONLines
 from txjax.data.sources.source_of import source_at
 from txjax.log import read_metrics
 
@@ -28,13 +28,15 @@ IMAGES = (
     "--config.data.shape=(4, 4, 3)",
     "--config.data.classes=3",
 )
+AUDIO = (*TEXT[:3], "--config.data.samples=3200")
+CONFIGS = {ImageFolder: ("vision/vit_digits.py", IMAGES), AudioFolder: ("audio/audio_folder.py", AUDIO)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_random_kills_change_nothing(kind, tmp_path, capsys):
     source = source_of(kind, tmp_path, rows(300))
-    name, sizes = ("vision/vit_digits.py", IMAGES) if kind is ImageFolder else ("text/gpt_tiny.py", TEXT)
+    name, sizes = CONFIGS.get(kind, ("text/gpt_tiny.py", TEXT))
     settings = f"--config.data.source={source.paths if source == source_at(source.paths) else repr(source)}"
     flags = [f"--config={ROOT}/configs/{name}", settings, *sizes, "--config.batch_size=4", "--config.num_steps=24"]
     flags += ["--config.optimizer.schedule.warmup_steps=0", "--kills=6", "--steps=24", f"--workdir={tmp_path}/trial"]
