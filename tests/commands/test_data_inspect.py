@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from txjax.__main__ import main
 from txjax.data import AudioFolder, ImageFolder, Tables
@@ -27,8 +30,23 @@ def test_each_kind_of_files_is_counted(kind, tmp_path, capsys):
     if kind.__name__ != "TextFiles":
         assert found["rows"] == 60
         assert columns["label"]["common"] == [["bad", 20], ["good", 20], ["plain", 20]]
-        assert columns["score"]["range"] == ["0", "7.375", "14.75"]
+        assert columns["score"]["range"] == ["0", "7.375", "14.75"] and columns["score"]["tokens"] is None
+        assert columns["text"]["tokens"] == sum(len(row["text"]) for row in rows())
     assert columns["text"]["kind"] == "text" and len(found["examples"]) == min(20, found["rows"])
+
+
+def test_tokens_are_those_of_a_tokenizer(tmp_path, capsys):
+    words = Tokenizer(WordLevel({"one": 0, "two": 1, "[UNK]": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "rows.csv").write_text("text,label\none two,a\ntwo two five,b\n")
+    path = str(tmp_path / "rows.csv")
+    assert [column["tokens"] for column in inspect(capsys, path, f"--tokenizer={tmp_path}")["columns"]] == [5, 2]
+    assert [column["tokens"] for column in inspect(capsys, path)["columns"]] == [19, 2]
+    assert main(["data", "inspect", path, f"--html={tmp_path}/page.html"]) == 0
+    assert "<td>19</td>" in (tmp_path / "page.html").read_text()
+    assert main(["data", "inspect", path, f"--tokenizer={tmp_path}/none"]) == 2
+    assert "data.tokenizer.path: expected a tokenizer.json" in capsys.readouterr().err
 
 
 def test_rows_are_equal_where_only_their_places_differ(tmp_path, capsys):

@@ -8,6 +8,7 @@ from typing import Any
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_source import FileSource
+from txjax.data.tokenizers.tokenizer import Tokenizer
 from txjax.errors import UserError, require
 
 PLACES = 20  # broken rows that are named
@@ -27,6 +28,7 @@ class ColumnSurvey:
       empty: how many values are empty texts or lists, or missing.
       range: the least, the median and the greatest number, or length of a text (characters) or a list, as texts.
       common: the most common values with their numbers, of a column with few.
+      tokens: of all texts of the column; None if it has none.
     """
 
     name: str
@@ -35,6 +37,7 @@ class ColumnSurvey:
     empty: int
     range: tuple[str, str, str]
     common: list[tuple[str, int]]
+    tokens: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +68,11 @@ class Survey:
     examples: list[Row]
 
 
-def survey(source: FileSource, examples: int = 20, near: float | None = None) -> Survey:
+def survey(source: FileSource, tokenizer: Tokenizer, examples: int = 20, near: float | None = None) -> Survey:
     """Reads all rows of a source once.
 
     Args:
+      tokenizer: counts the tokens of texts.
       examples: how many rows are shown.
       near: the share of their pieces that two texts have in common to be alike, the Jaccard index, estimated by MinHash
         (Broder 1997); pieces are three words. If None, none are looked for.
@@ -102,7 +106,7 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         files=len(table.rows.files),
         rows=table.count,
         splits={name: len(numbers) for name, numbers in table.splits.items()},
-        columns=[survey_column(column, values[name]) for name, column in columns.items()],
+        columns=[survey_column(column, values[name], tokenizer) for name, column in columns.items()],
         broken=len(table.broken),
         first_broken=list(table.broken.values())[:PLACES],
         duplicates=len(duplicates),
@@ -112,7 +116,7 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
     )
 
 
-def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
+def survey_column(column: Column, values: list[Any], tokenizer: Tokenizer) -> ColumnSurvey:
     """What the values of a column are."""
     filled = [value for value in values if value not in (None, "", [])]
     counts = collections.Counter[str]()
@@ -132,6 +136,7 @@ def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
         len(values) - len(filled),
         (shown[0], shown[1], shown[2]),
         [(value[:20], count) for value, count in few],
+        sum(map(len, tokenizer.encode_batch(filled))) if column.kind == "text" else None,
     )
 
 
