@@ -72,6 +72,17 @@ def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
     assert "of these, in another split" in capsys.readouterr().out
 
 
+def test_texts_are_alike_from_the_share_on(tmp_path, capsys):
+    """Pairs of 42 words, of which the last ones differ: they share 27 of 53 pieces, or 36 of 44."""
+    words = [f"{pair} {' '.join(f'{pair}w{number}' for number in range(40))}" for pair in range(100)]
+    for same, count in ((29, 0), (38, 100)):
+        texts = [
+            " ".join(text.split()[:same] + [f"{end}{n}" for n in range(42 - same)]) for text in words for end in "ab"
+        ]
+        (tmp_path / "rows.csv").write_text("text,number\n" + "".join(f"{text},1\n" for text in texts))
+        assert inspect(capsys, str(tmp_path / "rows.csv"), "--near=0.65")["near_duplicates"] == count
+
+
 @pytest.mark.parametrize("kind", [ImageFolder, AudioFolder, Tables], ids=lambda kind: kind.__name__)
 def test_a_page_has_pictures_and_sounds(kind, tmp_path, capsys):
     source = source_of(kind, tmp_path, rows(9))

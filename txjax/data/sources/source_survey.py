@@ -146,7 +146,8 @@ def count_alike(columns: list[list[Any]], near: float) -> int:
 
     alike: set[int] = set()
     for texts in columns:
-        index = MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
+        index = MinHashLSH(threshold=0.8 * near, num_perm=PERMUTATIONS)  # of candidates, nearly all that are alike
+        sketches: dict[int, MinHash] = {}
         for number, text in enumerate(texts):
             words = str(text).casefold().split()
             if len(words) < PIECE:
@@ -154,7 +155,8 @@ def count_alike(columns: list[list[Any]], near: float) -> int:
             pieces = {" ".join(words[i : i + PIECE]) for i in range(len(words) - PIECE + 1)}
             sketch = MinHash(num_perm=PERMUTATIONS)
             sketch.update_batch([piece.encode() for piece in sorted(pieces)])
-            if index.query(sketch):
+            if any(sketch.jaccard(sketches[other]) >= near for other in index.query(sketch)):
                 alike.add(number)
             index.insert(number, sketch)
+            sketches[number] = sketch
     return len(alike)
