@@ -39,7 +39,8 @@ def run(argv: list[str]) -> int:
         raise UserError("--html", "a file in a folder that is there", str(flags.html))
     tokenizer = Bytes() if flags.tokenizer is None else TokenizerFolder(flags.tokenizer)
     tokenizer.check()
-    result = survey(source_at(flags.path), tokenizer, flags.examples, flags.near)
+    count_tokens = lambda texts: sum(map(len, tokenizer.encode_batch(texts)))  # noqa: E731
+    result = survey(source_at(flags.path), count_tokens, flags.examples, flags.near)
     if flags.html is not None:
         from txjax.io.files import replace_text
         from txjax.report.data_page import data_page

@@ -3,12 +3,12 @@
 import collections
 import dataclasses
 import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from txjax.data.sources.columns import Column
 from txjax.data.sources.file_rows import Row
 from txjax.data.sources.file_source import FileSource
-from txjax.data.tokenizers.tokenizer import Tokenizer
 from txjax.errors import UserError, require
 
 PLACES = 20  # broken rows that are named
@@ -16,6 +16,7 @@ MOST_COUNTED = 100_000  # different values of a column that are counted
 PIECE = 3  # words of a piece of a text; shorter texts are like no other
 NUMBERS = ("whole", "number")
 PERMUTATIONS = 128  # of MinHash
+CountTokens = Callable[[Sequence[str]], int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,11 +69,11 @@ class Survey:
     examples: list[Row]
 
 
-def survey(source: FileSource, tokenizer: Tokenizer, examples: int = 20, near: float | None = None) -> Survey:
+def survey(source: FileSource, count_tokens: CountTokens, examples: int = 20, near: float | None = None) -> Survey:
     """Reads all rows of a source once.
 
     Args:
-      tokenizer: counts the tokens of texts.
+      count_tokens: gives the number of tokens of all of some texts.
       examples: how many rows are shown.
       near: the share of their pieces that two texts have in common to be alike, the Jaccard index, estimated by MinHash
         (Broder 1997); pieces are three words. If None, none are looked for.
@@ -106,7 +107,7 @@ def survey(source: FileSource, tokenizer: Tokenizer, examples: int = 20, near: f
         files=len(table.rows.files),
         rows=table.count,
         splits={name: len(numbers) for name, numbers in table.splits.items()},
-        columns=[survey_column(column, values[name], tokenizer) for name, column in columns.items()],
+        columns=[survey_column(column, values[name], count_tokens) for name, column in columns.items()],
         broken=len(table.broken),
         first_broken=list(table.broken.values())[:PLACES],
         duplicates=len(duplicates),
@@ -116,7 +117,7 @@ def survey(source: FileSource, tokenizer: Tokenizer, examples: int = 20, near: f
     )
 
 
-def survey_column(column: Column, values: list[Any], tokenizer: Tokenizer) -> ColumnSurvey:
+def survey_column(column: Column, values: list[Any], count_tokens: CountTokens) -> ColumnSurvey:
     """What the values of a column are."""
     filled = [value for value in values if value not in (None, "", [])]
     counts = collections.Counter[str]()
@@ -136,7 +137,7 @@ def survey_column(column: Column, values: list[Any], tokenizer: Tokenizer) -> Co
         len(values) - len(filled),
         (shown[0], shown[1], shown[2]),
         [(value[:20], count) for value, count in few],
-        sum(map(len, tokenizer.encode_batch(filled))) if column.kind == "text" else None,
+        count_tokens(filled) if column.kind == "text" else None,
     )
 
 
