@@ -87,6 +87,7 @@ def bucket(store_server, monkeypatch):
 
     for name, value in store_server.variables.items():
         monkeypatch.setenv(name, value)
+    remote_files.open_store.cache_clear()  # threads of the test before may have opened it without these keys
     store = from_url(store_server.url, client_options={"allow_http": True})
 
     def copy(source: Path, to: str) -> str:
@@ -220,7 +221,9 @@ def epoch(data) -> Counter:
     opened = data.open()
     steps = len(opened) // 4
     batches = train_batches(opened, batch_size=4, seed=0, threads=2)
-    return Counter(int(id) for _ in range(steps) for id in np.asarray(next(batches)["id"]))
+    counts = Counter(int(id) for _ in range(steps) for id in np.asarray(next(batches)["id"]))
+    batches.close()
+    return counts
 
 
 def count_bytes(monkeypatch) -> list[int]:
