@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from txjax.__main__ import main
 from txjax.data import AudioFolder, ImageFolder, Tables
@@ -27,8 +30,23 @@ def test_each_kind_of_files_is_counted(kind, tmp_path, capsys):
     if kind.__name__ != "TextFiles":
         assert found["rows"] == 60
         assert columns["label"]["common"] == [["bad", 20], ["good", 20], ["plain", 20]]
-        assert columns["score"]["range"] == ["0", "7.375", "14.75"]
+        assert columns["score"]["range"] == ["0", "7.375", "14.75"] and columns["score"]["tokens"] is None
+        assert columns["text"]["tokens"] == sum(len(row["text"]) for row in rows())
     assert columns["text"]["kind"] == "text" and len(found["examples"]) == min(20, found["rows"])
+
+
+def test_tokens_are_those_of_a_tokenizer(tmp_path, capsys):
+    words = Tokenizer(WordLevel({"one": 0, "two": 1, "[UNK]": 2}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "rows.csv").write_text("text,label\none two,a\ntwo two five,b\n")
+    path = str(tmp_path / "rows.csv")
+    assert [column["tokens"] for column in inspect(capsys, path, f"--tokenizer={tmp_path}")["columns"]] == [5, 2]
+    assert [column["tokens"] for column in inspect(capsys, path)["columns"]] == [19, 2]
+    assert main(["data", "inspect", path, f"--html={tmp_path}/page.html"]) == 0
+    assert "<td>19</td>" in (tmp_path / "page.html").read_text()
+    assert main(["data", "inspect", path, f"--tokenizer={tmp_path}/none"]) == 2
+    assert "data.tokenizer.path: expected a tokenizer.json" in capsys.readouterr().err
 
 
 def test_rows_are_equal_where_only_their_places_differ(tmp_path, capsys):
@@ -39,7 +57,6 @@ def test_rows_are_equal_where_only_their_places_differ(tmp_path, capsys):
 
 
 def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
-    pytest.importorskip("datasketch")
     content = rows(40)
     write_json_lines(tmp_path / "train.jsonl", [*content, content[3]])
     same = {"text": "one two three four five six seven eight", "label": "bad", "score": 1.0}
@@ -53,6 +70,17 @@ def test_broken_rows_and_duplicates_are_counted(tmp_path, capsys):
     assert "test.jsonl: line 4: " in found["first_broken"][0]
     assert main(["data", "inspect", f"{tmp_path}/*.jsonl"]) == 0
     assert "of these, in another split" in capsys.readouterr().out
+
+
+def test_texts_are_alike_from_the_share_on(tmp_path, capsys):
+    """Pairs of 42 words, of which the last ones differ: they share 27 of 53 pieces, or 36 of 44."""
+    words = [f"{pair} {' '.join(f'{pair}w{number}' for number in range(40))}" for pair in range(100)]
+    for same, count in ((29, 0), (38, 100)):
+        texts = [
+            " ".join(text.split()[:same] + [f"{end}{n}" for n in range(42 - same)]) for text in words for end in "ab"
+        ]
+        (tmp_path / "rows.csv").write_text("text,number\n" + "".join(f"{text},1\n" for text in texts))
+        assert inspect(capsys, str(tmp_path / "rows.csv"), "--near=0.65")["near_duplicates"] == count
 
 
 @pytest.mark.parametrize("kind", [ImageFolder, AudioFolder, Tables], ids=lambda kind: kind.__name__)

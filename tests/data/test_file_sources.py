@@ -2,12 +2,14 @@
 
 import io
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 
 from txjax.data import (
     ArrowFiles,
@@ -23,13 +25,14 @@ from txjax.data import (
     TokenLabels,
     WebDataset,
 )
+from txjax.data.sources import unpacked
 from txjax.data.sources.media_folders import MediaFolder
 from txjax.data.sources.source_of import source_at
 from txjax.data.tfds.records import CorruptData
 from txjax.types import UserError
 
 from helpers import audio_set
-from helpers.file_kinds import CLASSES, WRITERS, Films, compress, kinds, rows, source_of
+from helpers.file_kinds import CLASSES, COMPRESSORS, WRITERS, Films, compress, kinds, rows, source_of
 
 pytestmark = pytest.mark.claim(
     "Data", "files are records as they lie: splits by content; changes and broken rows are noticed"
@@ -141,16 +144,29 @@ def test_numbers_of_tables_are_numbers_where_all_are(tmp_path):
         Tables(str(path), separator="\t", kinds={"wole": "text"}).features()
 
 
+@pytest.mark.parametrize("ending", COMPRESSORS)
 @pytest.mark.parametrize("kind", [JSONLines, Tables, TextFiles, WebDataset], ids=lambda kind: kind.__name__)
-def test_compressed_files_are_unpacked_once(kind, tmp_path):
+def test_compressed_files_are_unpacked_once(kind, ending, tmp_path):
     plain = source_of(kind, tmp_path, rows())
     wanted = read(plain, "train")
-    packed = compress(next(tmp_path.iterdir()))
-    source = kind(str(packed), **WRITERS[kind][2])
-    assert read(source, "train") == wanted
+    packed = compress(next(tmp_path.iterdir()), ending)
+    source = source_at(str(packed))
+    assert type(source) is kind and read(kind(str(packed), **WRITERS[kind][2]), "train") == wanted
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(UserError, match=r"data\.source: expected a whole \.gz file, got '.*gz: "):
+    with pytest.raises(UserError, match=rf"data\.source: expected a whole \{ending} file, got '.*{ending}: "):
         kind(str(packed), **WRITERS[kind][2]).features()
+
+
+def test_frames_of_a_compressed_file_are_read_to_its_end(tmp_path, monkeypatch):
+    """As several threads write it, or `cat` joins them; wherever the bytes that are read at a time end."""
+    monkeypatch.setattr(unpacked, "BUFFER", 100)
+    frames = [zstandard.compress(f'{{"text": "{number} {"ab" * number}"}}\n'.encode()) for number in range(300)]
+    path = tmp_path / "rows.jsonl.zst"
+    path.write_bytes(b"".join(frames))
+    assert len(JSONLines(str(path), held_out=0.0).open("train", ["text"])) == 300
+    path.write_bytes(b"".join(frames[:-1]) + frames[-1][:3])
+    with pytest.raises(UserError, match=r"data\.source: expected a whole \.zst file, got '.*zst: it ends inside of"):
+        JSONLines(str(path)).features()
 
 
 def test_a_source_of_ones_own_is_a_function(tmp_path):
@@ -254,6 +270,9 @@ def test_a_path_that_says_nothing_is_one_message(path, message, tmp_path, monkey
         NextTokenWindows(source=path, length=8).check()
 
 
-def test_a_path_as_a_name_says_what_to_write(tmp_path: Path):
-    with pytest.raises(UserError, match=r"data\.name: .*data\.source=notes/\*\.txt reads files"):
-        NextTokenWindows(name="notes/*.txt", length=8).check()
+def test_a_path_as_a_name_says_what_to_write(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    for name in ("notes/*.txt", "notes"):
+        with pytest.raises(UserError, match=rf"data\.name: .*data\.source={re.escape(name)} reads files"):
+            NextTokenWindows(name=name, length=8).check()

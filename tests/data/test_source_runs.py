@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txjax.__main__ import main
-from txjax.data import ImageFolder, JSONLines
+from txjax.data import AudioFolder, ImageFolder, JSONLines
 from txjax.data.sources.source_of import source_at
 from txjax.log import read_metrics
 
@@ -28,19 +28,45 @@ IMAGES = (
     "--config.data.shape=(4, 4, 3)",
     "--config.data.classes=3",
 )
+AUDIO = (*TEXT[:3], "--config.data.samples=3200")
+CONFIGS = {ImageFolder: ("vision/vit_digits.py", IMAGES), AudioFolder: ("audio/audio_folder.py", AUDIO)}
+# A config file with a source of its own.
+NOTES = """
+import dataclasses
+import txjax
+from txjax.data import PythonRows
+
+@dataclasses.dataclass
+class Notes(PythonRows):
+    def rows(self):
+        return [{"text": f"note {number}"} for number in range(300)]
+
+def get_config():
+    return txjax.load_config("txjax:text/gpt_tiny", {"data.source": Notes()})
+"""
+
+
+def kill_at_random(folder, capsys, *flags):
+    """Six times in 24 steps."""
+    words = [*flags, "--config.batch_size=4", "--config.num_steps=24", "--config.optimizer.schedule.warmup_steps=0"]
+    assert main(["chaos", *words, "--kills=6", "--steps=24", f"--workdir={folder}/trial", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    assert result["exact"] and len(result["interruptions"]) == 6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_random_kills_change_nothing(kind, tmp_path, capsys):
     source = source_of(kind, tmp_path, rows(300))
-    name, sizes = ("vision/vit_digits.py", IMAGES) if kind is ImageFolder else ("text/gpt_tiny.py", TEXT)
+    name, sizes = CONFIGS.get(kind, ("text/gpt_tiny.py", TEXT))
     settings = f"--config.data.source={source.paths if source == source_at(source.paths) else repr(source)}"
-    flags = [f"--config={ROOT}/configs/{name}", settings, *sizes, "--config.batch_size=4", "--config.num_steps=24"]
-    flags += ["--config.optimizer.schedule.warmup_steps=0", "--kills=6", "--steps=24", f"--workdir={tmp_path}/trial"]
-    assert main(["chaos", *flags, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-    assert result["exact"] and len(result["interruptions"]) == 6
+    kill_at_random(tmp_path, capsys, f"--config={ROOT}/configs/{name}", settings, *sizes)
+
+
+@pytest.mark.slow
+def test_random_kills_change_nothing_in_a_run_on_rows_of_python(tmp_path, capsys):
+    (tmp_path / "notes.py").write_text(NOTES)
+    kill_at_random(tmp_path, capsys, f"--config={tmp_path}/notes.py", *TEXT)
 
 
 def test_flags_name_the_columns_of_a_table(tmp_path):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import zstandard
 from PIL import Image
 
 from txjax.data import (
@@ -41,6 +42,7 @@ from helpers import audio_set
 
 Row = dict[str, Any]
 CLASSES = ("bad", "good", "plain")
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".zst": zstandard.compress}
 
 
 def rows(count: int = 60, first: int = 0) -> list[Row]:
@@ -189,9 +191,9 @@ def data_of(source: RecordSource) -> Dataset:
     return NextTokenWindows(source=source, length=16)
 
 
-def compress(path: Path) -> Path:
-    """The file as `.gz`, in its place."""
-    packed = path.with_name(path.name + ".gz")
-    packed.write_bytes(gzip.compress(path.read_bytes()))
+def compress(path: Path, ending: str = ".gz") -> Path:
+    """The file as `.gz` or `.zst`, in its place."""
+    packed = path.with_name(path.name + ending)
+    packed.write_bytes(COMPRESSORS[ending](path.read_bytes()))
     path.unlink()
     return packed

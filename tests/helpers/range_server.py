@@ -4,12 +4,15 @@ import contextlib
 import http.server
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+STALL_SECONDS = 3.0  # longer than a client of a test waits
 
 
 class RangeServer:
@@ -18,8 +21,8 @@ class RangeServer:
     Attributes:
       url: its address.
       counts: the `requests`, and the `bytes` of the bodies of their answers.
-      faults: what the next requests for bytes are answered with instead, one each: a status, or `cut`, a body that ends
-        early.
+      faults: what the next requests for bytes are answered with instead, one each: a status; or a body that is `cut`,
+        `stalled` in its middle, or has one `flipped` bit.
       etags: whether files have ETags.
       ranges: whether ranges are answered.
     """
@@ -67,11 +70,16 @@ def range_server(folder: Path) -> Iterator[RangeServer]:
             for name, value in (headers | {"Content-Length": str(len(body))}).items():
                 self.send_header(name, value)
             self.end_headers()
-            body = b"" if self.command == "HEAD" else body[: len(body) // 2] if fault == "cut" else body
+            if fault == "flipped":
+                body = bytes([body[0] ^ 1]) + body[1:]
+            body = b"" if self.command == "HEAD" else body[: len(body) // 2] if fault in ("cut", "stalled") else body
             state.counts["requests"] += 1
             state.counts["bytes"] += len(body)
             self.wfile.write(body)
-            self.close_connection = fault == "cut"
+            if fault == "stalled":
+                self.wfile.flush()
+                time.sleep(STALL_SECONDS)
+            self.close_connection = fault in ("cut", "stalled")
 
         do_GET = do_HEAD = respond
 

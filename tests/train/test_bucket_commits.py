@@ -1,13 +1,15 @@
 """The protocol of a workdir in a bucket: one owner, entries that count whole or not at all, digests, limits."""
 
+import os
 import threading
 import time
 
 import pytest
 
+from txjax.checkpoint.steps import Checkpoints, Steps
 from txjax.errors import RunError, UserError
-from txjax.io import store_client
-from txjax.train.bucket import commits, lease, transfer
+from txjax.io import digest, store_client
+from txjax.train.bucket import commits, lease, mirror, transfer
 from txjax.train.bucket.client import Bucket
 from txjax.train.bucket.commits import Entry, Piece
 from txjax.train.bucket.lease import Lease, Overtaken
@@ -256,6 +258,79 @@ def test_a_growing_file_uploads_its_new_bytes(bucket, tmp_path):
     assert (tmp_path / "to" / "metrics.jsonl").read_bytes() == path.read_bytes()
     path.write_text("other\n")
     assert transfer.upload(bucket, 101, {"metrics.jsonl": path}, files)["metrics.jsonl"][0].size == 6
+
+
+# Steps
+
+
+def write_step(folder, number):
+    """A complete step of a run's folder."""
+    step = folder / "checkpoints" / str(number)
+    (step / "arrays").mkdir(parents=True)
+    for name in ("arrays/a", "arrays/b", "record.json"):
+        (step / name).write_text(f"{name} of {number}")
+    digest.commit(step)
+    return step
+
+
+@pytest.mark.parametrize("moment", range(11))
+def test_a_step_that_gets_its_scores_while_its_files_are_linked_is_whole(moment, tmp_path, monkeypatch):
+    """Before or after each of its files, or after the list of them."""
+    step = write_step(tmp_path / "run", 5)
+    calls = []
+
+    def interrupt(function):
+        def call(*arguments):
+            calls.append(arguments)
+            if len(calls) == moment:
+                digest.add(step, '{"score": 1}')
+            result = function(*arguments)
+            calls.append(arguments)
+            if len(calls) == moment:
+                digest.add(step, '{"score": 1}')
+            return result
+
+        return call
+
+    monkeypatch.setattr(mirror, "files_of", interrupt(mirror.files_of))
+    monkeypatch.setattr(mirror.os, "link", interrupt(os.link))
+    paths = mirror.snapshot(tmp_path / "run", tmp_path / "links")
+    linked = tmp_path / "links" / "checkpoints" / "5"
+    assert digest.faults(linked) == [] and set(transfer.files_of(tmp_path / "links")) == set(paths)
+    assert digest.added_text(linked) == ('{"score": 1}' if moment else None)
+
+
+def test_a_step_that_is_removed_while_its_files_are_linked_is_left_out(tmp_path, monkeypatch):
+    for number in (5, 10):
+        write_step(tmp_path / "run", number)
+    link, calls = os.link, []
+
+    def remove_and_link(*arguments):
+        calls.append(arguments)
+        if len(calls) == 5:
+            Steps(tmp_path / "run", Checkpoints(keep=1)).forget_old(10)
+        link(*arguments)
+
+    monkeypatch.setattr(mirror.os, "link", remove_and_link)
+    paths = mirror.snapshot(tmp_path / "run", tmp_path / "links")
+    assert {mirror.step_folder(name) for name in paths} == {"checkpoints/10"}
+    assert digest.faults(tmp_path / "links" / "checkpoints" / "10") == []
+
+
+def test_a_step_that_was_damaged_before_it_was_uploaded_costs_one_interval(bucket, tmp_path):
+    """The arrays of the step before are fetched, though all objects are as they were uploaded."""
+    for number in (5, 10, 15):
+        write_step(tmp_path / "run", number)
+    (tmp_path / "run/checkpoints/15/record.json").write_text("other")
+    (tmp_path / "run/checkpoints/15/arrays/b").unlink()
+    owner = Lease(bucket, None)
+    owner.stop()
+    owner.commit(owner.entry.after(transfer.upload(bucket, 2, transfer.files_of(tmp_path / "run"), {})))
+    (tmp_path / "to/checkpoints/10/arrays").mkdir(parents=True)
+    (tmp_path / "to/checkpoints/10/arrays/left").write_text("by a save that was killed")
+    absent = mirror.fetch(owner, tmp_path / "to")
+    assert absent == {"checkpoints/5/arrays/a", "checkpoints/5/arrays/b"}
+    assert Steps(tmp_path / "to").choose() == 10
 
 
 # Requests

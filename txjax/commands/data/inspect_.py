@@ -23,16 +23,24 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--near", type=float, metavar="SHARE", help="also count texts that share so many of their three-word pieces"
     )
+    parser.add_argument(
+        "--tokenizer", metavar="FOLDER", help="count the tokens of texts by this one, as transformers saves it (bytes)"
+    )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page, with pictures and sounds")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
     from txjax.data.sources.source_of import source_at
     from txjax.data.sources.source_survey import survey
+    from txjax.data.tokenizers.tokenizer import Bytes
+    from txjax.data.tokenizers.tokenizer_folder import TokenizerFolder
 
     if flags.html is not None and not flags.html.parent.is_dir():
         raise UserError("--html", "a file in a folder that is there", str(flags.html))
-    result = survey(source_at(flags.path), flags.examples, flags.near)
+    tokenizer = Bytes() if flags.tokenizer is None else TokenizerFolder(flags.tokenizer)
+    tokenizer.check()
+    count_tokens = lambda texts: sum(map(len, tokenizer.encode_batch(texts)))  # noqa: E731
+    result = survey(source_at(flags.path), count_tokens, flags.examples, flags.near)
     if flags.html is not None:
         from txjax.io.files import replace_text
         from txjax.report.data_page import data_page
@@ -63,10 +71,19 @@ def show(path: str, survey: "Survey") -> None:
     table(f"{path}: {survey.rows:,} rows in {survey.files:,} files", ["split", "rows"], splits)
     print()
     columns = [
-        [column.name, column.kind, f"{column.different:,}", f"{column.empty:,}", *column.range, common(column)]
+        [
+            column.name,
+            column.kind,
+            f"{column.different:,}",
+            f"{column.empty:,}",
+            *column.range,
+            "" if column.tokens is None else f"{column.tokens:,}",
+            common(column),
+        ]
         for column in survey.columns
     ]
-    table("columns", ["column", "kind", "different", "empty", "least", "median", "greatest", "most common"], columns)
+    names = ["column", "kind", "different", "empty", "least", "median", "greatest", "tokens", "most common"]
+    table("columns", names, columns)
     print()
     facts = [
         ["broken rows", f"{survey.broken:,}", "; ".join(survey.first_broken[:3])],

@@ -15,7 +15,7 @@ from txjax.data.sources.record_source import RecordSource
 from txjax.data.sources.tables import Tables
 from txjax.data.sources.text_blocks import TextFiles
 from txjax.data.sources.tfds_source import TFDS
-from txjax.data.sources.unpacked import OPENERS
+from txjax.data.sources.unpacked import UNPACKERS
 from txjax.data.sources.web_dataset import WebDataset
 from txjax.errors import UserError, near_misses
 from txjax.types import config_field
@@ -65,7 +65,7 @@ def source_at(path: str) -> FileSource:
         for of_folder in (ImageFolder, AudioFolder):
             if any(file.lower().endswith(of_folder.suffixes) for file in names):
                 return of_folder(path)
-    ending = name.with_suffix("").suffix if name.suffix in OPENERS else name.suffix
+    ending = name.with_suffix("").suffix if name.suffix in UNPACKERS else name.suffix
     if (kind := BY_ENDING.get(ending.lower())) is None:
         known = ", ".join(BY_ENDING)
         hint = "a folder needs a pattern, such as FOLDER/*.jsonl" if is_folder(path) else ""

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from txjax.data.sources.columns import Column
@@ -15,6 +16,7 @@ MOST_COUNTED = 100_000  # different values of a column that are counted
 PIECE = 3  # words of a piece of a text; shorter texts are like no other
 NUMBERS = ("whole", "number")
 PERMUTATIONS = 128  # of MinHash
+CountTokens = Callable[[Sequence[str]], int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +29,7 @@ class ColumnSurvey:
       empty: how many values are empty texts or lists, or missing.
       range: the least, the median and the greatest number, or length of a text (characters) or a list, as texts.
       common: the most common values with their numbers, of a column with few.
+      tokens: of all texts of the column; None if it has none.
     """
 
     name: str
@@ -35,6 +38,7 @@ class ColumnSurvey:
     empty: int
     range: tuple[str, str, str]
     common: list[tuple[str, int]]
+    tokens: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +69,11 @@ class Survey:
     examples: list[Row]
 
 
-def survey(source: FileSource, examples: int = 20, near: float | None = None) -> Survey:
+def survey(source: FileSource, count_tokens: CountTokens, examples: int = 20, near: float | None = None) -> Survey:
     """Reads all rows of a source once.
 
     Args:
+      count_tokens: gives the number of tokens of all of some texts.
       examples: how many rows are shown.
       near: the share of their pieces that two texts have in common to be alike, the Jaccard index, estimated by MinHash
         (Broder 1997); pieces are three words. If None, none are looked for.
@@ -102,7 +107,7 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
         files=len(table.rows.files),
         rows=table.count,
         splits={name: len(numbers) for name, numbers in table.splits.items()},
-        columns=[survey_column(column, values[name]) for name, column in columns.items()],
+        columns=[survey_column(column, values[name], count_tokens) for name, column in columns.items()],
         broken=len(table.broken),
         first_broken=list(table.broken.values())[:PLACES],
         duplicates=len(duplicates),
@@ -112,7 +117,7 @@ def survey(source: FileSource, examples: int = 20, near: float | None = None) ->
     )
 
 
-def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
+def survey_column(column: Column, values: list[Any], count_tokens: CountTokens) -> ColumnSurvey:
     """What the values of a column are."""
     filled = [value for value in values if value not in (None, "", [])]
     counts = collections.Counter[str]()
@@ -132,6 +137,7 @@ def survey_column(column: Column, values: list[Any]) -> ColumnSurvey:
         len(values) - len(filled),
         (shown[0], shown[1], shown[2]),
         [(value[:20], count) for value, count in few],
+        count_tokens(filled) if column.kind == "text" else None,
     )
 
 
@@ -141,7 +147,8 @@ def count_alike(columns: list[list[Any]], near: float) -> int:
 
     alike: set[int] = set()
     for texts in columns:
-        index = MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
+        index = MinHashLSH(threshold=0.8 * near, num_perm=PERMUTATIONS)  # of candidates, nearly all that are alike
+        sketches: dict[int, MinHash] = {}
         for number, text in enumerate(texts):
             words = str(text).casefold().split()
             if len(words) < PIECE:
@@ -149,7 +156,8 @@ def count_alike(columns: list[list[Any]], near: float) -> int:
             pieces = {" ".join(words[i : i + PIECE]) for i in range(len(words) - PIECE + 1)}
             sketch = MinHash(num_perm=PERMUTATIONS)
             sketch.update_batch([piece.encode() for piece in sorted(pieces)])
-            if index.query(sketch):
+            if any(sketch.jaccard(sketches[other]) >= near for other in index.query(sketch)):
                 alike.add(number)
             index.insert(number, sketch)
+            sketches[number] = sketch
     return len(alike)

@@ -5,7 +5,7 @@ import gzip
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.file_states import BUFFER, FileState, LocalFile
@@ -18,7 +18,7 @@ def unpack(files: Sequence[FileState]) -> list[FileState]:
     Raises:
       UserError: one is damaged, or there is no package that unpacks it.
     """
-    return [_unpacked(file) if PurePath(file.path).suffix in OPENERS else file for file in files]
+    return [_unpacked(file) if PurePath(file.path).suffix in UNPACKERS else file for file in files]
 
 
 def _unpacked(file: FileState) -> FileState:
@@ -26,12 +26,8 @@ def _unpacked(file: FileState) -> FileState:
 
     def build(folder: Path) -> None:
         try:
-            with (
-                file.open() as content,
-                OPENERS[path.suffix](content) as packed,
-                (folder / path.stem).open("wb") as target,
-            ):
-                shutil.copyfileobj(packed, target, BUFFER)
+            with file.open() as packed, (folder / path.stem).open("wb") as target:
+                UNPACKERS[path.suffix](packed, target)
         except (UserError, RunError):
             raise
         except Exception as error:  # of zlib, gzip and zstandard, several kinds
@@ -41,15 +37,25 @@ def _unpacked(file: FileState) -> FileState:
     return disk_cache.get_or_build("unpacked", made_from, build, lambda folder: LocalFile.of(str(folder / path.stem)))
 
 
-def _open_gz(packed: BinaryIO) -> Any:
-    return gzip.GzipFile(fileobj=packed)
+def _unpack_gz(packed: BinaryIO, target: BinaryIO) -> None:
+    with gzip.GzipFile(fileobj=packed) as content:
+        shutil.copyfileobj(content, target, BUFFER)
 
 
-def _open_zst(packed: BinaryIO) -> Any:
+def _unpack_zst(packed: BinaryIO, target: BinaryIO) -> None:
+    """Raises EOFError where the last frame is cut, which the library's own files take for their end."""
     require("zstandard", "zstandard", "data.source", extra="data")
     import zstandard
 
-    return zstandard.open(packed, "rb")
+    decompressor = zstandard.ZstdDecompressor()
+    frame = decompressor.decompressobj()
+    while rest := packed.read(BUFFER):
+        while rest:
+            frame = decompressor.decompressobj() if frame.eof else frame
+            target.write(frame.decompress(rest))
+            rest = frame.unused_data
+    if not frame.eof:
+        raise EOFError("it ends inside of a frame")
 
 
-OPENERS: dict[str, Callable[[BinaryIO], Any]] = {".gz": _open_gz, ".zst": _open_zst}
+UNPACKERS: dict[str, Callable[[BinaryIO, BinaryIO], None]] = {".gz": _unpack_gz, ".zst": _unpack_zst}

@@ -70,9 +70,7 @@ def find(name: str, data_dir: str | None) -> Any:
     if not NAME.fullmatch(name):
         expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
         is_path = name.startswith((".", "/", "~")) or "*" in name or Path(name).suffix or os.path.exists(name)
-        raise UserError(
-            "data.name", expected, name, hint=f"data.source={name} reads files" if is_path else NO_NAMESPACES
-        )
+        raise UserError("data.name", expected, name, hint=_file_hint(name) if is_path else NO_NAMESPACES)
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
@@ -89,7 +87,12 @@ def find(name: str, data_dir: str | None) -> Any:
     except Exception as error:  # of many types; the one for an unknown name lists all of TFDS's data sets
         known = {*EMBEDDED, *prepared_sets(root), *tfds.list_builders(with_community_datasets=False)} - {name}
         near = near_misses(name, sorted(known))
-        raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
+        hint = _file_hint(name) if os.path.exists(name) else _how_to_make(name, root)
+        raise UserError("data.name", "a TFDS data set", name, near, hint) from error
+
+
+def _file_hint(name: str) -> str:
+    return f"data.source={name} reads files"
 
 
 def _files(prepared: Path) -> list[Path]:

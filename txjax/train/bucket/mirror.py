@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from txjax import distributed
@@ -94,11 +95,11 @@ def fetch(lease: Lease, folder: Path) -> set[str]:
     arrays = {step: [name for name in files if name.startswith(f"{FOLDER}/{step}/arrays/")] for step in steps}
     absent = {name for names in arrays.values() for name in names}
     damaged = download(lease.bucket, {name: files[name] for name in files if name not in absent}, folder)
+    remove_others(folder, files)
     for step in steps:
         absent.difference_update(arrays[step])
-        faults = download(lease.bucket, {name: files[name] for name in arrays[step]}, folder)
-        damaged += faults
-        if not faults and not any(step_folder(name) == f"{FOLDER}/{step}" for name in damaged):
+        damaged += download(lease.bucket, {name: files[name] for name in arrays[step]}, folder)
+        if not digest.faults(folder / FOLDER / str(step)):  # which also finds what was damaged before it was uploaded
             break
     if damaged:
         log.warning("damaged in %s: %s", lease.bucket.url, join_names(damaged))
@@ -109,24 +110,30 @@ def fetch(lease: Lease, folder: Path) -> set[str]:
 def snapshot(folder: Path, to: Path) -> dict[str, Path]:
     """Links to the files of a run's folder, but not to steps that are incomplete.
 
-    A run that removes files, or grows them, meanwhile changes none of the linked ones up to their length.
+    A run that removes files, adds some, or grows them, meanwhile changes none of the linked ones up to their length.
+    The digests of a step are linked first, and are still the same at the end: so all files that they name are linked.
     """
     for _ in range(TRIES):
         shutil.rmtree(to, ignore_errors=True)
         to.mkdir(parents=True)
         try:
-            paths = files_of(folder)
-            digests = {name for name in paths if name.endswith(f"/{digest.NAME}")}
+            digests = [path.relative_to(folder).as_posix() for path in folder.glob(f"{FOLDER}/*/{digest.NAME}")]
+            _link(folder, digests, to)
             whole = {"", *map(step_folder, digests)}
-            complete = [name for name in paths if step_folder(name) in whole]
-            for name in complete:
-                (to / name).parent.mkdir(parents=True, exist_ok=True)
-                os.link(paths[name], to / name)
+            complete = [name for name in files_of(folder) if step_folder(name) in whole]
+            _link(folder, [name for name in complete if name not in digests], to)
+            if all(os.path.samefile(folder / name, to / name) for name in digests):
+                return {name: to / name for name in complete}
         except FileNotFoundError:
             continue
-        if all(paths[name].exists() for name in digests):
-            return {name: to / name for name in complete}
     raise RunError(f"{folder}: its files change faster than they can be listed")
+
+
+def _link(folder: Path, names: Iterable[str], to: Path) -> None:
+    """Links files of a folder in another one."""
+    for name in names:
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        os.link(folder / name, to / name)
 
 
 def newest_step(folder: Path) -> tuple[int, int] | None:
