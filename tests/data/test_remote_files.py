@@ -76,18 +76,21 @@ def web(folder):
 
 @pytest.fixture(scope="module", params=["s3", pytest.param("gs", marks=pytest.mark.slow)])
 def store_server(request):
-    with object_stores.moto() if request.param == "s3" else gcs_server.gcs() as server:
+    """Its keys stay in the environment between tests: threads of the test before may open the store again."""
+    with (
+        object_stores.moto() if request.param == "s3" else gcs_server.gcs() as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in server.variables.items():
+            patch.setenv(name, value)
         yield server
 
 
 @pytest.fixture
-def bucket(store_server, monkeypatch):
+def bucket(store_server):
     """What copies a folder to a bucket."""
     from obstore.store import from_url
 
-    for name, value in store_server.variables.items():
-        monkeypatch.setenv(name, value)
-    remote_files.open_store.cache_clear()  # threads of the test before may have opened it without these keys
     store = from_url(store_server.url, client_options={"allow_http": True})
 
     def copy(source: Path, to: str) -> str:
