@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -68,7 +69,8 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
             for file in files:
                 parts.append(vars(index_file(file, cut, pool)))
                 advance(1)
-        np.savez(folder / "rows.npz", **{name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        arrays: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        np.savez(folder / "rows.npz", **arrays)
 
     def load(folder: Path) -> RowIndex:
         with np.load(folder / "rows.npz", allow_pickle=False) as arrays:
