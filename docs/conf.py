@@ -30,6 +30,7 @@ html_title = "txjax"
 html_sourcelink_suffix = ""
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["search_in_files.js"]
 html_favicon = "static/icon.svg"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {"show_toc_level": 2, "use_download_button": False, "use_fullscreen_button": False}

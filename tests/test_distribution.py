@@ -4,6 +4,7 @@ They are built and installed by uv (the extra `release`) from the registry; with
 """
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -21,7 +22,8 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[1]
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+PACKAGES = 84  # of an installation without extras, txjax among them
 # What versions as old as the lower bounds need of packages that they name without an upper bound.
 OLD_COMPANIONS = (
     "protobuf<6",  # later ones have no `FieldDescriptor.label`, which TFDS 4.9.9 reads
@@ -54,7 +56,7 @@ def uv(*words: object) -> str:
     if any(reason in done.stderr for reason in ("Failed to fetch", "error sending request", "network was disabled")):
         pytest.skip("no registry can be reached")
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout + (done.stderr if "--dry-run" in words else "")
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -104,7 +106,7 @@ def test_the_descriptions_of_wheel_and_sdist_are_valid(built):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("version", (PYTHONS[0], PYTHONS[-1]))
+@pytest.mark.parametrize("version", ("3.11", "3.13", "3.14"))
 def test_an_empty_environment_trains_and_evaluates(version, built, tmp_path):
     (wheel,) = built.glob("*.whl")
     python = environment(tmp_path, version, wheel)
@@ -115,6 +117,13 @@ def test_an_empty_environment_trains_and_evaluates(version, built, tmp_path):
         assert done.returncode == 0, done.stderr
     assert "loss" in done.stdout
     assert {path.name for path in (tmp_path / "empty").iterdir()} == {"run"}
+    assert len(uv("pip", "freeze", "--python", python).splitlines()) <= PACKAGES
+
+
+def test_the_wheel_runs_without_an_installation(built):
+    (wheel,) = built.glob("*.whl")
+    usage = uv("tool", "run", "--isolated", "--python", interpreter(PYTHONS[0]), "--from", wheel, "txjax", "--help")
+    assert usage.startswith("usage: txjax COMMAND") and "  train " in usage
 
 
 def test_types_of_an_installed_wheel(built, tmp_path):
@@ -130,8 +139,11 @@ def test_types_of_an_installed_wheel(built, tmp_path):
     assert all(line.startswith("error: ") and '"fit"' in line for line in reported[1:])
 
 
-def test_the_oldest_versions(tmp_path):
-    """The lower bounds of pyproject.toml on the oldest Python pass tests that call each of the libraries."""
+def test_the_oldest_versions(built, tmp_path):
+    """The lower bounds of pyproject.toml on the oldest Python pass tests that call each of the libraries.
+
+    Beside them the wheel installs without changing a package.
+    """
     bounds = uv(
         "pip",
         "compile",
@@ -145,5 +157,8 @@ def test_the_oldest_versions(tmp_path):
     (tmp_path / "oldest.txt").write_text("\n".join([bounds, *OLD_COMPANIONS]))
     tools = ("pytest", "pytest-xdist", "filelock", "beartype", "pyyaml", "pillow", "scikit-learn", "pandas", "pyarrow")
     python = environment(tmp_path, PYTHONS[0], "-r", tmp_path / "oldest.txt", *tools)
+    (wheel,) = built.glob("*.whl")
+    changes = re.findall(r"(?m)^ ([-+~] .*)", uv("pip", "install", "--dry-run", "--python", python, wheel))
+    assert len(changes) == 1 and changes[0].startswith("+ txjax")
     done = run([str(python), "-m", "pytest", *OLD_TESTS], ROOT, PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stdout[-3000:]

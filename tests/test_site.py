@@ -11,6 +11,8 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from helpers.browser import opened
+
 pytestmark = pytest.mark.claim("Documentation", "every link and anchor of the site leads somewhere, offline")
 
 SECTION = re.compile(r"(?ms)^## ([^\n]+)\n(.*?)(?=^## |\Z)")
@@ -78,6 +80,24 @@ def test_site(site):
     listed = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text())
     assert len(listed) > 40 and all((site / page).is_file() for page in listed)
     assert "# Training" in (site / "llms-full.txt").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 400)])
+def test_the_site_in_a_browser(site, scheme, width):
+    """No error in the console, nothing that is loaded from elsewhere, and no page that is wider than the window."""
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "offline": True}
+    wide = []
+    with opened(site / "index.html", site, **options) as page:
+        assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        for path in sorted(site.glob("*.html")):
+            page.goto(path.as_uri())
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                wide.append(path.name)
+        page.goto(f"{(site / 'search.html').as_uri()}?q=microbatches")
+        page.locator("#search-results li a").first.wait_for()
+        assert page.locator("#search-results li a[href^='training.html']").count()
+    assert wide == []
 
 
 def test_the_contents_of_the_site_are_those_of_the_index(root):

@@ -69,10 +69,12 @@ class RunError(RuntimeError):
 
 
 def require(module: str, package: str, field: str, extra: str = "vision") -> None:
-    """Raises UserError, with the command that installs the extra, unless `module` is installed."""
+    """Raises UserError, with the command that installs the extra, unless `module` is installed.
+
+    pip takes the txjax that is installed, from a wheel or a checkout, and adds the packages of the extra.
+    """
     if importlib.util.find_spec(module) is None:
-        hint = f"run in the checkout of txjax: pip install '.[{extra}]'"
-        raise UserError(field, f"the package {package} to be installed", hint=hint)
+        raise UserError(field, f"the package {package} to be installed", hint=f"pip install 'txjax[{extra}]'")
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:

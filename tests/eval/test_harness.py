@@ -253,7 +253,7 @@ def test_mistakes_are_one_line(straight_run, tmp_path, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == "lm_eval" else found(name))
     code, _, err = runs.command("evaluate", f"--workdir={straight_run}", "--tasks=txjax")
-    assert code == 2 and "--tasks: expected the package lm_eval to be installed" in err and "'.[harness]'" in err
+    assert code == 2 and "--tasks: expected the package lm_eval to be installed" in err and "'txjax[harness]'" in err
 
 
 @pytest.mark.slow

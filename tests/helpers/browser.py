@@ -1,4 +1,4 @@
-"""Pages of reports in Chromium, by Playwright, which need not be installed."""
+"""Pages of reports and of the site in Chromium, by Playwright, which need not be installed."""
 
 import contextlib
 import shutil
@@ -10,11 +10,11 @@ import pytest
 
 
 @contextlib.contextmanager
-def opened(path: Path, **options: Any) -> Iterator[Any]:
+def opened(path: Path, folder: Path | None = None, **options: Any) -> Iterator[Any]:
     """A page that a browser has opened, with these options of its context.
 
-    The test fails if the page writes an error to the console, or asks for anything but its own file. It is skipped
-    without Playwright or Chromium.
+    The test fails if the page, or one that is opened after it, writes an error to the console, or asks for anything
+    but its own file and those of `folder`. It is skipped without Playwright or Chromium.
     """
     sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
     program = shutil.which("chromium")
@@ -32,4 +32,5 @@ def opened(path: Path, **options: Any) -> Iterator[Any]:
         yield page
         browser.close()
     assert errors == []
-    assert {address for address in addresses if not address.startswith("data:")} == {path.resolve().as_uri()}
+    allowed = ("data:", f"{folder.resolve().as_uri()}/" if folder else path.resolve().as_uri())
+    assert [address for address in sorted(addresses) if not address.startswith(allowed)] == []

@@ -263,3 +263,42 @@ def test_the_import_takes_nothing_with_it() -> None:
     ended = subprocess.run([sys.executable, "-c", code], env=runs.environment(), capture_output=True, text=True)
     assert ended.stdout == "False False\n"
     assert {name: getattr(txjax, name) for name in txjax.__all__}
+
+
+def test_two_cells_on_one_workdir_are_one_error(config: str, tmp_path: Path) -> None:
+    """A cell that starts while another one trains in the workdir: a line, and the first is not disturbed."""
+    errors: list[BaseException] = []
+
+    def train_again(row: dict[str, Any]) -> None:
+        if row["step"] == 2:
+            with pytest.raises(UserError) as caught:
+                txjax.fit(config, tmp_path / "run")
+            errors.append(caught.value)
+
+    run = txjax.fit(config, tmp_path / "run", until=10, on_step=train_again)
+    assert run.metrics[-1]["step"] == 10 and run.callback_errors == {}
+    assert len(errors) == 1 and str(errors[0]).count("\n") == 0 and "workdir" in str(errors[0])
+
+
+ALONE = """
+    import gc, sys
+    import jax
+    import txjax
+
+    config, workdir = sys.argv[1:]
+    sys.argv = ["kernel", "-f", "connection.json", "--config.num_steps=3"]
+    run = txjax.fit(config, workdir, until=3)
+    scores = run.evaluate()
+    gc.collect()
+    from absl import flags
+
+    print(sum(array.nbytes for array in jax.live_arrays()), flags.FLAGS.is_parsed(), run.metrics[-1]["step"])
+"""
+
+
+def test_after_fit_a_notebook_has_its_memory_and_flags(config: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", textwrap.dedent(ALONE), config, str(tmp_path / "run")]
+    ended = subprocess.run(words, env=runs.environment(), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    size, parsed, step = ended.stdout.splitlines()[-1].split()
+    assert int(size) < 1000 and parsed == "False" and step == "3"
