@@ -1,8 +1,11 @@
 """The configs on the pages for users of other trainers are what the pages say, and train in small."""
 
+import contextlib
+import itertools
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ import tokenizers
 
 from txjax import config
 from txjax.__main__ import main
+from txjax.data import train_batches
 from txjax.interop import huggingface
 from txjax.models.text.bert.card import distilbert
 from txjax.optim import Cosine
@@ -91,6 +95,65 @@ def test_commands_for_a_published_model(page, tmp_path, monkeypatch, capsys):
     exported = json.loads(Path("reviews/config.json").read_text())
     assert exported["architectures"] == ["DistilBertForSequenceClassification"]
     assert exported["id2label"] == {"0": "bad", "1": "good"}
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_trainer(tmp_path, monkeypatch, capsys):
+    """40 updates of the page's run, without dropout: Trainer gets the same weights and the same texts in each batch."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    monkeypatch.chdir(tmp_path)
+    write_config("coming_from_trainer.md", Path("reviews.py"))
+    save_distilbert(Path("base"))
+    no_dropout = dict.fromkeys(("dropout", "attention_dropout", "seq_classif_dropout"), 0.0)
+    model = transformers.DistilBertForSequenceClassification.from_pretrained("base", num_labels=2, **no_dropout)
+    model.save_pretrained("start")
+    shutil.copytree("base", "distilbert-base-uncased")  # the page's tokenizer
+    shutil.copy("base/tokenizer.json", "start")
+    draw = np.random.default_rng(0)
+    words = ("a", "good", "film", "bad", "so", "indeed", "very")
+    texts = [" ".join(draw.choice(words, draw.integers(2, 9))) for _ in range(600)]
+    lines = [f"{text},{'good' if i % 3 else 'bad'}" for i, text in enumerate(texts)]
+    Path("reviews.csv").write_text("text,label\n" + "\n".join(lines) + "\n")
+
+    assert main(["import", "--from=start", "--workdir=runs/start"]) == 0
+    flags = ["--config.model.width=32", "--config.model.depth=2", "--config.model.heads=2", "--config.model.vocab=57"]
+    flags += ["--config.model.dropout=0", "--config.model.mixer.dropout=0", "--config.optimizer.peak_lr=1e-3"]
+    flags += ["--config.init_from=runs/start", "--config.init_from.omit=()", "--config.trackers=()"]
+    flags += ["--config.num_epochs=None", "--config.num_steps=40", "--config.log_every_steps=1"]
+    assert main(["train", "--config=reviews.py", "--workdir=runs/reviews", *flags]) == 0, capsys.readouterr().err
+    ours = [row["train/loss"] for row in runs.rows(Path("runs/reviews")) if "train/loss" in row]
+
+    experiment = config.load("reviews.py", flags)
+    source = experiment.data.open()
+    examples = []
+    with contextlib.closing(train_batches(source, batch_size=16, seed=experiment.seed)) as batches:
+        for batch in itertools.islice(batches, 40):
+            fields = {"input_ids": batch["tokens"], "attention_mask": batch["segments"], "labels": batch["label"]}
+            tensors = {name: torch.tensor(values).long() for name, values in fields.items()}
+            examples += [{name: values[i] for name, values in tensors.items()} for i in range(16)]
+
+    class Trainer(transformers.Trainer):
+        def _get_train_sampler(self, *arguments):
+            return torch.utils.data.SequentialSampler(examples)
+
+    arguments = transformers.TrainingArguments(
+        output_dir="out",
+        learning_rate=1e-3,
+        per_device_train_batch_size=16,
+        max_steps=40,
+        weight_decay=0.01,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = Trainer(model=model, args=arguments, train_dataset=examples)
+    trainer.train()
+    theirs = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+    assert len(ours) == 40 and ours == pytest.approx(theirs, abs=2e-6)
 
 
 def test_settings_of_big_vision(root):
