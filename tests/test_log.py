@@ -319,7 +319,7 @@ def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_missing_wandb_raises_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install '\.\[trackers\]'"):
+    with pytest.raises(UserError, match=r"pip install 'txjax\[trackers\]'"):
         Log(tmp_path, (WandB(),), 10)
 
 

@@ -120,7 +120,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "soxr" else True)
-    with pytest.raises(UserError, match=r"data: expected the package soxr to be installed; .*pip install '.\[audio\]'"):
+    with pytest.raises(UserError, match=r"data: expected the package soxr .*pip install 'txjax\[audio\]'"):
         data_of(tmp_path, "letters").check()
 
 

@@ -141,7 +141,7 @@ def test_user_errors():
 
 def test_missing_pillow_is_a_user_error(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pillow to be installed; run .*: pip install '\.\[vision\]'"):
+    with pytest.raises(UserError, match=r"pillow to be installed; pip install 'txjax\[vision\]'"):
         Resize(8).check()
 
 

@@ -120,7 +120,7 @@ def test_embedded_sets_need_no_preparation(tmp_path, caplog):
 
 def test_missing_scikit_learn_is_a_user_error(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"scikit-learn to be installed; run .*: pip install '\.\[vision\]'"):
+    with pytest.raises(UserError, match=r"scikit-learn to be installed; pip install 'txjax\[vision\]'"):
         records.check("txjax_digits", "train", str(tmp_path))
 
 

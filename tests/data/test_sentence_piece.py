@@ -106,5 +106,5 @@ def test_user_errors(path, tmp_path, monkeypatch):
         SentencePieceFile(str(broken)).check()
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"the package sentencepiece.*pip install '\.\[sentencepiece\]'"):
+    with pytest.raises(UserError, match=r"the package sentencepiece.*pip install 'txjax\[sentencepiece\]'"):
         SentencePieceFile(path).check()

@@ -85,7 +85,7 @@ def test_what_is_missing(monkeypatch):
         importlib.util, "find_spec", lambda name, *more: None if name == "seqeval" else found(name, *more)
     )
     with pytest.raises(
-        UserError, match=r"config.evals.x: expected the package seqeval to be installed; .*'\.\[text\]'"
+        UserError, match=r"config.evals.x: expected the package seqeval to be installed; .*'txjax\[text\]'"
     ):
         check(run(Tagged(), Tagger(), TokenClassification()))
     with pytest.raises(UserError, match=r"classes with the names O, B-KIND and I-KIND, got 'NOUN'"):

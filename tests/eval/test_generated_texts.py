@@ -133,7 +133,7 @@ def test_sacrebleu_is_an_extra(pairs, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None if name == "sacrebleu" else found(name))
     experiment = Experiment(model=Copier(), objective=NextToken(), data=pairs, evals={"x": GeneratedTexts(pairs)})
-    with pytest.raises(UserError, match=r"config.evals.x.metrics: .*sacrebleu .*pip install '.\[text\]'"):
+    with pytest.raises(UserError, match=r"config.evals.x.metrics: .*sacrebleu .*pip install 'txjax\[text\]'"):
         check(experiment)
     experiment.evals["x"].metrics = ("exact_match",)
     check(experiment)

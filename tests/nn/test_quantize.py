@@ -132,5 +132,5 @@ def test_user_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"quantize\.paths: expected a regular expression, got '\('"):
         jax.eval_shape(decoder(Quantize(paths="(")).init, jax.random.key(0), BATCH["tokens"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install '\.\[quantize\]'"):
+    with pytest.raises(UserError, match=r"pip install 'txjax\[quantize\]'"):
         Quantize().product()

@@ -29,7 +29,7 @@ def test_missing_tokamax_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "tokamax" else found(name))
     with pytest.raises(
-        UserError, match=r"config\.model\.mixer\.context_parallel\.kernel: .*pip install '\.\[tokamax\]'"
+        UserError, match=r"config\.model\.mixer\.context_parallel\.kernel: .*pip install 'txjax\[tokamax\]'"
     ):
         choose(X, X, Mask(), kernel="tokamax")
     assert choose(X, X, Mask(), bias=1, kernel="tokamax").why == "a bias is added to the scores"
