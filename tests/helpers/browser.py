@@ -14,7 +14,7 @@ def opened(path: Path, folder: Path | None = None, **options: Any) -> Iterator[A
     """A page that a browser has opened, with these options of its context.
 
     The test fails if the page, or one that is opened after it, writes an error to the console, or asks for anything
-    but its own file and those of `folder`. It is skipped without Playwright or Chromium.
+    but its own file and files of `folder`. It is skipped without Playwright or Chromium.
     """
     sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
     program = shutil.which("chromium")
