@@ -43,6 +43,7 @@ SELECTION = pytest.StashKey[list[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="every family and config, not a selection (or TXJAX_FULL=1)")
+    parser.addoption("--kills", type=int, default=3, help="of trials in buckets (tests/train/test_bucket_commands.py)")
     parser.addoption("--part", metavar="I/N", help="the I-th of N parts of the tests (tests/run_full.sh)")
 
 

@@ -30,6 +30,7 @@ from txjax.io import digest
 from txjax.train.open_data import open_data
 from txjax.train.run.changed_files import name_changed_files
 from txjax.train.run.workdir import write_config, write_manifest
+from txjax.train.trainer import Trainer
 from txjax.types import UserError
 
 from helpers import runs
@@ -277,6 +278,42 @@ def test_a_row_that_is_broken_since_the_run_began_is_a_file_that_changed(kind, t
     if kind not in (JSONArrays, ParquetFiles):  # which can't be indexed any more
         changed = "rows.json" if kind is ConversationFiles else name
         assert f"'{tmp_path}/{changed} has other rows'" in message
+
+
+def add_a_file(folder: Path) -> None:
+    source_of(JSONLines, folder, rows(7, 200), name="c")
+
+
+def replace_a_file(folder: Path) -> None:
+    os.utime(folder / "b.jsonl", ns=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (add_a_file, "c.jsonl was added"),
+        (lambda folder: grow(folder / "b.jsonl"), "b.jsonl has changed"),
+        (replace_a_file, "b.jsonl has changed"),
+        (lambda folder: (folder / "b.jsonl").rename(folder / "d.jsonl"), "b.jsonl is {}/d.jsonl now"),
+        (lambda folder: (folder / "b.jsonl").unlink(), "b.jsonl is gone"),
+        (lambda folder: [path.unlink() for path in folder.glob("*.jsonl")], "expected a file, or a pattern"),
+        (lambda folder: None, ""),
+    ],
+    ids=["added", "grown", "replaced", "renamed", "removed", "all removed", "nothing"],
+)
+def test_a_file_that_changes_while_a_run_is_on_is_in_its_last_message(change, message, tmp_path, monkeypatch):
+    """Also where the run has read all that it needs: its tokens are in the cache."""
+    config = tmp_path / "lines.py"
+    config.write_text(runs.CONFIG)
+    source_of(JSONLines, tmp_path, rows(100), name="a")
+    source = source_of(JSONLines, tmp_path, rows(100, 100), name="b")
+    flags = [f"--config.data.source={source.paths}", "--config.evals={}", "--config.checkpoint.best=None"]
+    finish = Trainer._finish
+    monkeypatch.setattr(Trainer, "_finish", lambda *words: (change(tmp_path), finish(*words))[1])
+    code, _, err = runs.train_here(config, tmp_path / "run", *flags, "--config.num_steps=2")
+    assert code == 0, err
+    messages = [line for line in err.splitlines() if "the data has changed while the run was on: " in line]
+    assert len(messages) == bool(message) and message.format(tmp_path) in "".join(messages), err
 
 
 def test_a_resume_with_a_row_that_is_broken_or_has_another_class_is_refused_by_the_file(tmp_path):

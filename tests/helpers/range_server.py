@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ class RangeServer:
       url: its address.
       counts: the `requests`, and the `bytes` of the bodies of their answers.
       faults: what the next requests for bytes are answered with instead, one each: a status; or a body that is `cut`,
-        `stalled` in its middle, or has one `flipped` bit.
+        `stalled` in its middle, or has one `flipped` bit, another one each time.
       etags: whether files have ETags.
+      tag: of a content, if not None: its ETag.
       ranges: whether ranges are answered.
     """
 
@@ -33,6 +34,8 @@ class RangeServer:
         self.counts: Counter = Counter()
         self.faults: list[str] = []
         self.etags = True
+        self.tag: Callable[[bytes], str] | None = None
+        self.flips = 0
         self.ranges = True
 
 
@@ -54,7 +57,8 @@ def range_server(folder: Path) -> Iterator[RangeServer]:
             content, stat = path.read_bytes(), path.stat()
             headers = {"Last-Modified": formatdate(stat.st_mtime, usegmt=True)}
             if state.etags:
-                headers["ETag"] = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
+                tag = state.tag(content) if state.tag else f"{stat.st_mtime_ns:x}-{stat.st_size:x}"
+                headers["ETag"] = f'"{tag}"'
             span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "") if state.ranges else "")
             if span is None:
                 self.send(200, headers, content, fault)
@@ -71,7 +75,9 @@ def range_server(folder: Path) -> Iterator[RangeServer]:
                 self.send_header(name, value)
             self.end_headers()
             if fault == "flipped":
-                body = bytes([body[0] ^ 1]) + body[1:]
+                place = state.flips * 7 % len(body)
+                body = body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :]
+                state.flips += 1
             body = b"" if self.command == "HEAD" else body[: len(body) // 2] if fault in ("cut", "stalled") else body
             state.counts["requests"] += 1
             state.counts["bytes"] += len(body)

@@ -1,14 +1,14 @@
 """The files that data sets read, with a hash of the rows of each, and what differs between two states of them."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from txjax import tree
 from txjax.data.dataset import RecordDataset
-from txjax.data.sources.file_source import FileSource
+from txjax.data.sources.file_source import FileSource, opened_files
 from txjax.data.tfds.records import CorruptData
 from txjax.data.tokenizers.trained_tokenizers import Trained
 from txjax.errors import UserError, join_names
@@ -43,6 +43,23 @@ def describe_changes_since(before: Mapping[str, str], node: Any) -> str:
     return describe_changes(before, now)
 
 
+def describe_later_changes(node: Any) -> str:
+    """What happened to the files that a tree reads since this process opened them; empty if nothing did.
+
+    Names, sizes and times of change are compared, or versions: no file is read.
+
+    Raises:
+      UserError: there are no files of a source any more. RunError: where they lie can't be reached.
+    """
+    before: dict[str, str] = {}
+    now: dict[str, str] = {}
+    for source in _file_sources(node):
+        if files := opened_files(source):
+            before |= {file.path: f"{file.size} {file.changed}" for file in files}
+            now |= {file.path: f"{file.size} {file.changed}" for file in source.find()}
+    return describe_changes(before, now, lambda *_: "has changed")
+
+
 def _file_sources(node: Any) -> Iterator[FileSource]:
     """The sources of files of the data sets and tokenizers in a tree."""
     for _, data in tree.walk(node):
@@ -65,8 +82,21 @@ def _source_digests(source: FileSource) -> dict[str, str]:
     return {name: f"{counts[name]} rows, {hashes[name].hexdigest()}" for name in hashes}
 
 
-def describe_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """What happened to files, by two results of `file_digests`; empty if nothing did."""
+def _describe_rows(before: str, now: str) -> str:
+    """What happened to a file whose rows are others, by two values of `file_digests`."""
+    old, rows = (str(state).partition(" rows")[0] for state in (before, now))
+    return "has other rows" if old == rows else f"had {old} rows and has {rows}"
+
+
+def describe_changes(
+    before: Mapping[str, str], now: Mapping[str, str], describe: Callable[[str, str], str] = _describe_rows
+) -> str:
+    """What happened to files, by two results of `file_digests`; empty if nothing did.
+
+    Args:
+      before, now: what is known of each file, by its path.
+      describe: what happened to a file, by two of their values that differ.
+    """
     new = sorted(now.keys() - before.keys())
     changes = []
     for name in sorted(before.keys() - now.keys()):
@@ -76,6 +106,5 @@ def describe_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     changes += [f"{name} was added" for name in new]
     for name in sorted(before.keys() & now.keys()):
         if before[name] != now[name]:
-            old, rows = (str(state).partition(" rows")[0] for state in (before[name], now[name]))
-            changes.append(f"{name} has other rows" if old == rows else f"{name} had {old} rows and has {rows}")
+            changes.append(f"{name} {describe(before[name], now[name])}")
     return join_names(changes, 3)

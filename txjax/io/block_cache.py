@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from txjax.io.disk import dispensable
@@ -52,12 +52,21 @@ class BlockCache:
           fetch: called by one thread at a time for each block.
         """
         parts = []
-        for number in range(start // BLOCK, -(-end // BLOCK) if start < end else 0):
-            first = number * BLOCK
-            last = min(first + BLOCK, size)
-            path = f"{self.folder}/{file}/{number:08d}"
+        for path, first, last in self._blocks_of(file, size, start, end):
             parts.append(self._part(path, first, last, max(start, first), min(end, last), fetch))
         return b"".join(parts)
+
+    def remove(self, file: str, size: int, start: int, end: int) -> None:
+        """Removes the blocks of bytes `start` to `end` - 1 of a file, which are fetched again then."""
+        for path, _, _ in self._blocks_of(file, size, start, end):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    def _blocks_of(self, file: str, size: int, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """The path of each block that has some of the bytes `start` to `end` - 1 of a file, and its bounds there."""
+        for number in range(start // BLOCK, -(-end // BLOCK) if start < end else 0):
+            first = number * BLOCK
+            yield f"{self.folder}/{file}/{number:08d}", first, min(first + BLOCK, size)
 
     def _part(self, path: str, first: int, last: int, start: int, end: int, fetch: Fetch) -> bytes:
         """Bytes `start` to `end` - 1, of the block from `first` to `last` - 1."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax import distributed
 from txjax.changes import examples_before, phases
 from txjax.data import fingerprint
 from txjax.errors import RunError
@@ -14,6 +15,7 @@ from txjax.train.check_scores import check_scores
 from txjax.train.dropped_updates import Dropped, nothing_applied
 from txjax.train.layer_norms import norms_by_layer, norms_due
 from txjax.train.prepared_run import Run
+from txjax.train.run.changed_files import warn_of_later_changes
 from txjax.train.run_eval import Evaluations
 from txjax.types import PyTree
 
@@ -105,6 +107,8 @@ class RowRecorder:
             log.info("stopped at step %s of %s: %s", f"{step:,}", f"{num_steps:,}", reason)
         if step and skipped >= step and self.failure is None:
             self.failure = nothing_applied(step, self._last_dropped)
+        if distributed.is_primary():
+            warn_of_later_changes(self.experiment, self.name)
 
     def write_row(self, more: Mapping[str, float]) -> bool:
         """Writes the row that was read, if there is one, with the scores of its step. Returns whether there was one."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -70,24 +71,29 @@ def rewrite(file: FileState) -> LocalFile:
     """A Parquet file as Arrow in the cache."""
 
     def build(folder: Path) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet
-
-        try:
-            target = folder / "rows.arrow"
-            with (
-                file.open() as content,
-                pa.parquet.ParquetFile(content, page_checksum_verification=True) as parquet,
-                pa.ipc.new_file(str(target), parquet.schema_arrow) as writer,
-            ):
-                for batch in parquet.iter_batches(batch_size=1024):
-                    writer.write_batch(batch)
-        except (pa.ArrowException, OSError) as error:
-            raise UserError("data.source", "a whole Parquet file", f"{file.path}: {first_line(error)}") from error
+        target = folder / "rows.arrow"
+        file.verified(functools.partial(_write_arrow, target))
         logger.warning("%s is written once into the cache as Arrow, %d bytes", file.path, target.stat().st_size)
 
     made_from = {"layout": LAYOUT, "file": dataclasses.astuple(file)}
     return disk_cache.get_or_build("arrow", made_from, build, lambda folder: LocalFile.of(str(folder / "rows.arrow")))
+
+
+def _write_arrow(target: Path, file: FileState) -> None:
+    """Writes the rows of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        with (
+            file.open() as content,
+            pa.parquet.ParquetFile(content, page_checksum_verification=True) as parquet,
+            pa.ipc.new_file(str(target), parquet.schema_arrow) as writer,
+        ):
+            for batch in parquet.iter_batches(batch_size=1024):
+                writer.write_batch(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise UserError("data.source", "a whole Parquet file", f"{file.path}: {first_line(error)}") from error
 
 
 class ArrowRows(Rows):

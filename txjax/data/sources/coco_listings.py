@@ -105,6 +105,6 @@ def find_image(folder: str, files: Mapping[str, FileState], folders: Sequence[st
 def _content(file: FileState) -> Any:
     """What a JSON file has; None if it is none."""
     try:
-        return json.loads(file.read_all().decode("utf-8"))
+        return file.verified(lambda file: json.loads(file.read_all().decode("utf-8")))
     except ValueError:
         return None

@@ -13,13 +13,13 @@ import numpy as np
 
 from txjax.data.loading import disk_cache
 from txjax.data.sources.columns import Column
-from txjax.data.sources.file_checksums import file_checksums
+from txjax.data.sources.file_checksums import file_checksums, read_unchanged
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_states import FileState
 from txjax.data.sources.folder_walks import find_in_folder, folder_path
 from txjax.data.sources.json_arrays import JSONArrays
 from txjax.data.sources.json_lines import JSONLines
-from txjax.data.tfds.records import ChangedData, CorruptData
+from txjax.data.tfds.records import CorruptData
 from txjax.errors import UserError
 
 LAYOUT = 1  # version of the list of images; others are not used
@@ -103,10 +103,7 @@ class ConversationRows(Rows):
         if path not in self._states:
             return b""
         self._states[path].check()
-        content = self._states[path].read_all()
-        if zlib.crc32(content) != self._checksums[path]:
-            raise ChangedData(f"{self.place(number)}: the bytes of {path} have changed since it was indexed")
-        return content
+        return read_unchanged(self._states[path], self._checksums[path], f"{self.place(number)}: {path}")
 
 
 def read_entry(entry: Row) -> list[str]:

@@ -85,8 +85,8 @@ class CheckedFile:
           describe: the error to raise where the bytes from one place to another one have changed.
         """
         self.path = file.path
+        self._file = file
         self._checksums = checksums
-        self._read = file.read
         self._describe = describe
         self._compared = status_time(self.path), bytearray(len(checksums))  # 1: compared since then
 
@@ -99,14 +99,15 @@ class CheckedFile:
         first = start // BLOCK
         last = -(-end // BLOCK)
         if compared.find(0, first, last) < 0:
-            return self._read(start, end)
-        content = self._read(first * BLOCK, last * BLOCK)
-        checksums = itertools.zip_longest(block_checksums(content), self._checksums[first:last].tolist())
-        for block, (checksum, expected) in enumerate(checksums, first):
-            if checksum != expected:
-                raise self._describe(block * BLOCK, (block + 1) * BLOCK)
-        compared[first:last] = bytes([1]) * (last - first)
-        return content[start - first * BLOCK : end - first * BLOCK]
+            return self._file.read(start, end)
+        wrong: list[int] = []
+        for content in self._file.reads(first * BLOCK, last * BLOCK):
+            checksums = itertools.zip_longest(block_checksums(content), self._checksums[first:last].tolist())
+            wrong = [block for block, (checksum, expected) in enumerate(checksums, first) if checksum != expected]
+            if not wrong:
+                compared[first:last] = bytes([1]) * (last - first)
+                return content[start - first * BLOCK : end - first * BLOCK]
+        raise self._describe(wrong[0] * BLOCK, (wrong[0] + 1) * BLOCK)
 
 
 def block_checksums(content: bytes) -> list[int]:

@@ -12,6 +12,7 @@ from jaxtyping import UInt32
 from txjax.data.loading import disk_cache
 from txjax.data.sources.file_blocks import map_ahead
 from txjax.data.sources.file_states import FileState
+from txjax.data.tfds.records import ChangedData
 
 THREADS = 16  # that read files, which may be far away
 
@@ -28,7 +29,7 @@ def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray,
         checksums = []
         progress = disk_cache.progress(f"index of {title}", len(files))
         with progress as advance, ThreadPoolExecutor(THREADS) as pool:
-            for checksum in map_ahead(pool, _checksum, files, THREADS):
+            for checksum in map_ahead(pool, lambda file: file.verified(_checksum), files, THREADS):
                 checksums.append(checksum)
                 advance(1)
         np.save(folder / "digests.npy", np.array(checksums, np.uint32))
@@ -37,6 +38,14 @@ def file_checksums(title: str, files: Sequence[FileState]) -> UInt32[np.ndarray,
         return np.load(folder / "digests.npy", allow_pickle=False)  # type: ignore[no-any-return]
 
     return disk_cache.get_or_build("rows", made_from, build, load)
+
+
+def read_unchanged(file: FileState, checksum: int, place: str) -> bytes:
+    """The content of a file. Raises ChangedData, with its place, if the checksum is another one."""
+    for content in file.reads(0, file.size):
+        if zlib.crc32(content) == checksum:
+            return content
+    raise ChangedData(f"{place}: its bytes have changed since it was indexed")
 
 
 def _checksum(file: FileState) -> int:

@@ -103,10 +103,19 @@ class FileSource(RecordSource):
     def table(self) -> "Table":
         """The rows of the files, as they are now, with their columns and splits."""
         files = self.find()
-        settings = f"{type(self)} {self!r}"
+        settings = _settings(self)
         if settings not in _opened or _opened[settings][0] != files:
             _opened[settings] = files, Table(self, self.read_files(files))
         return _opened[settings][1]
+
+
+def opened_files(source: FileSource) -> list[FileState]:
+    """The files of a source as they were when this process opened them; empty if it has not."""
+    return _opened.get(_settings(source), ([], None))[0]
+
+
+def _settings(source: FileSource) -> str:
+    return f"{type(source)} {source!r}"
 
 
 _opened: dict[str, tuple[list[FileState], "Table"]] = {}  # by settings, so that a state of files is indexed once

@@ -3,11 +3,13 @@
 import dataclasses
 import functools
 import os
-from typing import BinaryIO, ClassVar
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, ClassVar, TypeVar
 
 from txjax.data.tfds.records import ChangedData
 
 BUFFER = 1 << 20  # bytes that are read at a time
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +27,7 @@ class FileState:
     changed: int | str
 
     version: ClassVar[str]  # what `changed` is, for messages
+    is_remote: ClassVar[bool]  # whether bits may flip on the way, so that a second read may give other bytes
 
     def check(self) -> None:
         """Raises ChangedData if the file is known to be no longer as it was."""
@@ -38,6 +41,20 @@ class FileState:
           OSError, RunError or UserError: they can't be read.
         """
         raise NotImplementedError
+
+    def verified(self, act: Callable[["FileState"], T]) -> T:
+        """What a function returns that reads the whole file, such as its index.
+
+        It is called again if the bytes that it read were not those that the file has where it lies.
+
+        Raises:
+          RunError: they are other ones at each try.
+        """
+        return act(self)
+
+    def reads(self, start: int, end: int) -> Iterator[bytes]:
+        """What `read` returns; a remote file's once more, fetched again, for a caller to whom the first is wrong."""
+        yield self.read(start, end)
 
     def open(self) -> BinaryIO:
         """The file, opened to be read from its beginning."""
@@ -68,6 +85,7 @@ class LocalFile(FileState):
     """A file of a disk. `changed` is the time of its last change, in nanoseconds; it is compared at each `check`."""
 
     version: ClassVar[str] = "time of change"
+    is_remote: ClassVar[bool] = False
 
     @classmethod
     def of(cls, path: str) -> "LocalFile":

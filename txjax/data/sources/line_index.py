@@ -67,7 +67,7 @@ def open_index(files: Sequence[FileState], kind: str, cut: Cut) -> RowIndex:
         progress = disk_cache.progress(f"index of {files[0].path}", len(files))
         with progress as advance, ThreadPoolExecutor(THREADS) as pool:
             for file in files:
-                parts.append(vars(index_file(file, cut, pool)))
+                parts.append(vars(file.verified(functools.partial(index_file, cut=cut, pool=pool))))
                 advance(1)
         arrays: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         np.savez(folder / "rows.npz", **arrays)

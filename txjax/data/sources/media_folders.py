@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import logging
 import os
-import zlib
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import ClassVar
@@ -13,7 +12,7 @@ import numpy as np
 
 from txjax.data.sources.coco_listings import OBJECTS, find_coco, read_coco
 from txjax.data.sources.columns import Column
-from txjax.data.sources.file_checksums import file_checksums
+from txjax.data.sources.file_checksums import file_checksums, read_unchanged
 from txjax.data.sources.file_listings import METADATA, Entry, find_listings, other_tables, read_listing
 from txjax.data.sources.file_rows import Row, Rows
 from txjax.data.sources.file_source import FileSource
@@ -21,7 +20,6 @@ from txjax.data.sources.file_states import FileState
 from txjax.data.sources.folder_walks import FolderWalk, folder_path, walk_folder
 from txjax.data.sources.remote_files import is_url
 from txjax.data.sources.split_names import split_in_name, split_name
-from txjax.data.tfds.records import ChangedData
 from txjax.errors import UserError, join_names, near_misses
 
 logger = logging.getLogger("txjax")
@@ -218,9 +216,7 @@ class MediaRows(Rows):
         self._states[number].check()
         if entry.listing:
             self._listings[entry.listing].check()
-        content = self._states[number].read_all()
-        if zlib.crc32(content) != self.digests[number]:
-            raise ChangedData(f"{self.place(number)}: its bytes have changed since it was indexed")
+        content = read_unchanged(self._states[number], int(self.digests[number]), self.place(number))
         return {self.feature: content, self.path_feature: entry.name} | entry.row
 
     def place(self, number: int) -> str:

@@ -1,6 +1,7 @@
 """Compressed files, unpacked once into the cache."""
 
 import dataclasses
+import functools
 import gzip
 import shutil
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ def unpack(files: Sequence[FileState]) -> list[FileState]:
 def _unpacked(file: FileState) -> FileState:
     path = PurePath(file.path)
 
-    def build(folder: Path) -> None:
+    def unpack_into(folder: Path, file: FileState) -> None:
         try:
             with file.open() as packed, (folder / path.stem).open("wb") as target:
                 UNPACKERS[path.suffix](packed, target)
@@ -32,6 +33,9 @@ def _unpacked(file: FileState) -> FileState:
             raise
         except Exception as error:  # of zlib, gzip and zstandard, several kinds
             raise UserError("data.source", f"a whole {path.suffix} file", f"{path}: {error}") from error
+
+    def build(folder: Path) -> None:
+        file.verified(functools.partial(unpack_into, folder))
 
     made_from = {"file": dataclasses.astuple(file)}
     return disk_cache.get_or_build("unpacked", made_from, build, lambda folder: LocalFile.of(str(folder / path.stem)))

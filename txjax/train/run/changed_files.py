@@ -1,15 +1,19 @@
 """Files of a run's data that changed between two starts: they are named before what is wrong with their rows."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 from txjax import tree
 from txjax.checks import UserErrors
-from txjax.data.file_changes import describe_changes_since
+from txjax.data.file_changes import describe_changes_since, describe_later_changes
 from txjax.data.tfds.records import ChangedData, CorruptData
-from txjax.errors import UserError
+from txjax.errors import RunError, UserError
+from txjax.experiment import Experiment
 from txjax.train.run.workdir import has_steps, read_config
+
+log = logging.getLogger("txjax")
 
 
 @contextlib.contextmanager
@@ -38,6 +42,21 @@ def name_changed_files(workdir: Path | str) -> Iterator[None]:
         changed = UserError("the data", f"the files as when {workdir} began", changes, hint=hint)
         others = [part for part in errors if part not in consequences]
         raise UserErrors([changed, *others]) if others else changed from error
+
+
+def warn_of_later_changes(experiment: Experiment, name: str) -> None:
+    """Warns of files of an experiment's data that came, went or changed since this process opened them.
+
+    Args:
+      name: the prefix of the message where several runs train together.
+    """
+    try:
+        changes = describe_later_changes(experiment)
+    except (UserError, RunError) as error:
+        changes = str(error)
+    if changes:
+        consequence = "it read them as they were, and can't resume on these"
+        log.warning("%sthe data has changed while the run was on: %s; %s", name, changes, consequence)
 
 
 def _may_follow(error: Exception) -> bool:
