@@ -23,8 +23,8 @@ def cut_lines(chunks: FileChunks) -> Iterator[Ends]:
 def cut_quoted_lines(chunks: FileChunks) -> Iterator[Ends]:
     """A row is a line, but newlines between quotes belong to it (RFC 4180)."""
     is_quoted = False  # whether the chunk begins between quotes
-    for start, (newlines, behind_odd, has_odd) in chunks.map(_newlines_and_quotes):
-        yield start + newlines.compress(behind_odd == is_quoted) + 1
+    for start, (newlines, odd_before, has_odd) in chunks.map(_newlines_and_quotes):
+        yield start + newlines.compress(odd_before == is_quoted) + 1
         is_quoted ^= has_odd
     yield np.array([chunks.size])
 
@@ -34,12 +34,10 @@ def _newlines_and_quotes(chunk: bytes) -> tuple[Ends, Bool[np.ndarray, "N"], boo
     newlines = find_byte(chunk, b"\n")
     if b'"' not in chunk:
         return newlines, np.zeros(len(newlines), bool), False
-    bits = np.packbits(np.frombuffer(chunk, np.uint8) == ord('"'), bitorder="little")
-    quotes = np.pad(bits, (0, -len(bits) % WORD)).view("<u8")
-    is_odd = np.bitwise_xor.accumulate(np.bitwise_count(quotes) & 1)  # up to the end of each word
-    words = newlines >> 6
-    behind = np.bitwise_count(quotes[words] >> (newlines & 63).astype(np.uint64))  # the rest of a newline's word
-    return newlines, ((is_odd[words] ^ behind) & 1).astype(bool), bool(is_odd[-1])
+    is_quote = (np.frombuffer(chunk, np.uint8) == ord('"')).view(np.uint8)
+    starts = np.append(0, newlines + 1)
+    is_odd = np.bitwise_xor.accumulate(np.bitwise_xor.reduceat(is_quote, starts[starts < len(chunk)]))
+    return newlines, is_odd[: len(newlines)].astype(bool), bool(is_odd[-1])
 
 
 def cut_blocks(least: int) -> Cut:
