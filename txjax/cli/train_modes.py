@@ -107,10 +107,14 @@ def end_of(workdir: Path, until: int | None) -> str:
     return f"done: step {reached}"
 
 
-def draw_curves(experiment: Experiment, workdir: Path) -> str:
-    """Draws `curves.png` of a run that has ended, if `Curves` is one of its trackers. Returns text to print."""
+def draw_curves(experiment: Experiment, workdir: Path, home: Path | str) -> str:
+    """Draws `curves.png` of a run that has ended, if `Curves` is one of its trackers. Returns text to print.
+
+    Args:
+      home: the workdir as the user knows it, such as the URL of a bucket.
+    """
     if not any(isinstance(tracker, Curves) for tracker in experiment.trackers):
         return ""
     from txjax.report.curves_file import plot_finished  # matplotlib, 0.8 s
 
-    return plot_finished(workdir)
+    return plot_finished(workdir, home)

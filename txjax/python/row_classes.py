@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from txjax.cli.load_run import OpenRun
 
 
+SHOWN = 5  # classes of a prediction, where it is printed
+
+
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The prediction of a row.
+    """The prediction of a row. Printed, it has the five most probable classes and the number of all.
 
     Attributes:
       label: the most probable class.
@@ -36,6 +39,14 @@ class Prediction:
     label: str
     labels: tuple[str, ...]
     probabilities: dict[str, float]
+
+    def __repr__(self) -> str:
+        ranked = sorted(self.probabilities, key=self.probabilities.__getitem__, reverse=True)
+        shares = ", ".join(f"{name!r}: {self.probabilities[name]:.4g}" for name in ranked[:SHOWN])
+        more = f", ... of {len(ranked):,} classes" if len(ranked) > SHOWN else ""
+        labels = ", ".join(map(repr, self.labels[:SHOWN]))
+        more_labels = f", ... of {len(self.labels):,}" if len(self.labels) > SHOWN else ""
+        return f"Prediction(label={self.label!r}, labels=({labels}{more_labels}), probabilities={{{shares}{more}}})"
 
 
 @dataclasses.dataclass
