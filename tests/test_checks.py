@@ -6,6 +6,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checks import Checks, UserErrors
+from txjax.errors import MissingPackage
 from txjax.types import UserError
 
 
@@ -100,6 +101,17 @@ def test_a_check_that_needs_a_field_with_an_error_is_left_out():
     assert not checks.has_error("config.database")
     checks.run(fail, "config.mesh")  # an error is there once
     assert [error.field for error in checks.errors] == ["config.data.parts[0]", "config.mesh"]
+
+
+def test_a_missing_package_is_shown_once_after_it_travelled():
+    checks = Checks()
+    for place in ("config.data", "config.evals.test.data"):
+        error = pickle.loads(pickle.dumps(MissingPackage("data", "x", hint="y").with_path(place, "data")))
+        with checks.collect():
+            raise error.with_hint("z")
+    assert checks.has_error("config.evals.test")  # and what depends on it is not checked
+    with pytest.raises(MissingPackage, match="^config.data: expected x; y; z$"):
+        checks.finish()
 
 
 def test_several_errors_travel_as_one():
