@@ -76,7 +76,7 @@ class Checks:
         return any(overlap(error.field, path) for error in self.errors)
 
     def finish(self) -> None:
-        """Raises the errors, if there are any: one as it is, several as `UserErrors`; of a missing package the first."""
+        """Raises the errors, if there are any: one as it is, several as `UserErrors`; each missing package once."""
         by_text: dict[str, UserError] = {}
         for error in self.errors:
             text = str(error)

@@ -43,8 +43,8 @@ class Prediction:
     def __repr__(self) -> str:
         ranked = sorted(self.probabilities.items(), key=lambda pair: pair[1], reverse=True)
         shares = _first_of([f"{name!r}: {share:.4g}" for name, share in ranked])
-        labels = _first_of([repr(name) for name in self.labels])
-        return f"Prediction(label={self.label!r}, labels=[{labels}], probabilities={{{shares}}})"
+        labels = _first_of([repr(name) for name in self.labels]) + "," * (len(self.labels) == 1)
+        return f"Prediction(label={self.label!r}, labels=({labels}), probabilities={{{shares}}})"
 
 
 def _first_of(parts: Sequence[str]) -> str:
