@@ -86,6 +86,15 @@ class Checks:
             raise errors[0] if len(errors) == 1 else UserErrors(errors)
 
 
+@contextlib.contextmanager
+def inside(place: str, root: str) -> Iterator[None]:
+    """Errors inside name a component's fields by its place in the config."""
+    try:
+        yield
+    except UserError as error:
+        raise error.with_path(place, root) from None
+
+
 def overlap(one: str, other: str) -> bool:
     """Whether one of two paths is the other one or begins with it: `config.data` and `config.data.parts[0].name`."""
     shorter, longer = sorted((one, other), key=len)

@@ -265,7 +265,7 @@ def _check_split(builder: Any, split: str) -> None:
         shards = builder.info.splits[split].file_instructions
     except Exception as error:
         raise UserError("data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)) from error
-    if not shards:
+    if min((shard.take for shard in shards), default=0) < 1:  # of [5:1] it is negative
         raise UserError("data.split", f"a part of {builder.info.full_name} with records in it", split)
     again = f"delete {builder.data_path} and prepare it with --file_format=array_record"
     formats = [file_format.value for file_format in builder.info.available_file_formats()]
