@@ -70,6 +70,11 @@ def test_scores_of_an_evaluation_with_a_mistake_are_not_looked_for(config, tmp_p
     assert refused(capsys, config, tmp_path, *flags) == ["config.evals.valid.batch_size: expected at least 1, got -1"]
 
 
+def test_a_seed_that_jax_refuses_is_one_line(config, tmp_path, capsys):
+    (line,) = refused(capsys, config, tmp_path, f"--config.seed={10**20}")
+    assert line.startswith("config.seed: expected less than 2147483648, got")
+
+
 def test_a_batch_that_no_mesh_can_split_is_left_out(config, tmp_path, capsys):
     flags = ["--config.mesh.data=2", "--config.batch_size=7", "--config.microbatches=2"]
     lines = refused(capsys, config, tmp_path, *flags)

@@ -47,10 +47,17 @@ def _tfds() -> Any:
 
 
 def folder(name: str, data_dir: str | None) -> Path:
-    """The folder that contains a data set's own folder."""
+    """The folder that contains a data set's own folder. Raises UserError where no file system could have one."""
     if data_dir is None and _base(name) in EMBEDDED:
         return cache_dir() / "tfds"
-    return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    root = os.path.expanduser(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
+    try:
+        os.stat(root)
+    except OSError:  # none yet, say
+        pass
+    except ValueError as error:
+        raise UserError("data.data_dir", "a path", root) from error
+    return Path(root)
 
 
 def require_name(name: str | None) -> str:
@@ -262,10 +269,14 @@ def _check_split(builder: Any, split: str) -> None:
     if not builder.is_prepared():
         return
     try:
+        slices = _tfds().core.ReadInstruction.from_spec(split).to_absolute(builder.info.splits)
         shards = builder.info.splits[split].file_instructions
     except Exception as error:
         raise UserError("data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)) from error
-    if min((shard.take for shard in shards), default=0) < 1:  # of [5:1] it is negative
+    reverses = any(
+        part.to is not None and part.to < (part.from_ or 0) for part in slices
+    )  # TFDS may read [2:1] as [2:]
+    if reverses or not shards:
         raise UserError("data.split", f"a part of {builder.info.full_name} with records in it", split)
     again = f"delete {builder.data_path} and prepare it with --file_format=array_record"
     formats = [file_format.value for file_format in builder.info.available_file_formats()]
