@@ -6,6 +6,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checks import Checks, UserErrors
+from txjax.errors import MissingPackage
 from txjax.types import UserError
 
 
@@ -69,6 +70,11 @@ def test_scores_of_an_evaluation_with_a_mistake_are_not_looked_for(config, tmp_p
     assert refused(capsys, config, tmp_path, *flags) == ["config.evals.valid.batch_size: expected at least 1, got -1"]
 
 
+def test_a_seed_that_jax_refuses_is_one_line(config, tmp_path, capsys):
+    (line,) = refused(capsys, config, tmp_path, f"--config.seed={10**20}")
+    assert line.startswith("config.seed: expected less than 2147483648, got")
+
+
 def test_a_batch_that_no_mesh_can_split_is_left_out(config, tmp_path, capsys):
     flags = ["--config.mesh.data=2", "--config.batch_size=7", "--config.microbatches=2"]
     lines = refused(capsys, config, tmp_path, *flags)
@@ -100,6 +106,17 @@ def test_a_check_that_needs_a_field_with_an_error_is_left_out():
     assert not checks.has_error("config.database")
     checks.run(fail, "config.mesh")  # an error is there once
     assert [error.field for error in checks.errors] == ["config.data.parts[0]", "config.mesh"]
+
+
+def test_a_missing_package_is_shown_once_after_it_travelled():
+    checks = Checks()
+    for place in ("config.data", "config.evals.test.data"):
+        error = pickle.loads(pickle.dumps(MissingPackage("data", "x", hint="y").with_path(place, "data")))
+        with checks.collect():
+            raise error.with_hint("z")
+    assert checks.has_error("config.evals.test")  # and what depends on it is not checked
+    with pytest.raises(MissingPackage, match="^config.data: expected x; y; z$"):
+        checks.finish()
 
 
 def test_several_errors_travel_as_one():

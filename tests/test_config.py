@@ -108,6 +108,7 @@ def test_a_mistyped_flag_is_one_line_that_names_it(file, flag, words):
     ("flag", "words"),
     [
         ("--config.num_steps=-5", ["config.num_steps", "at least 1", "-5"]),
+        (f"--config.num_steps={2**63}", ["config.num_steps", "a number of 64 bits"]),
         ("--config.parts.one.rate=nan", ["config.parts.one.rate", "finite", "nan"]),
         ("--config.parts.one.rate=1.0", ["config.parts.one.rate", "less than 1"]),
         ("--config.parts.one.mode=maxx", ["config.parts.one.mode", "'min', 'max'", "did you mean max"]),

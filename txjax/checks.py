@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from txjax.errors import RunError, UserError
+from txjax.errors import MissingPackage, RunError, UserError
 from txjax.terminal_escape import visible
 
 T = TypeVar("T")
@@ -76,9 +76,23 @@ class Checks:
         return any(overlap(error.field, path) for error in self.errors)
 
     def finish(self) -> None:
-        """Raises the errors, if there are any: one as it is, several as `UserErrors`."""
-        if self.errors:
-            raise self.errors[0] if len(self.errors) == 1 else UserErrors(self.errors)
+        """Raises the errors, if there are any: one as it is, several as `UserErrors`; each missing package once."""
+        by_text: dict[str, UserError] = {}
+        for error in self.errors:
+            text = str(error)
+            by_text.setdefault(text.removeprefix(error.field) if isinstance(error, MissingPackage) else text, error)
+        errors = list(by_text.values())
+        if errors:
+            raise errors[0] if len(errors) == 1 else UserErrors(errors)
+
+
+@contextlib.contextmanager
+def inside(place: str, root: str) -> Iterator[None]:
+    """Errors inside name a component's fields by its place in the config."""
+    try:
+        yield
+    except UserError as error:
+        raise error.with_path(place, root) from None
 
 
 def overlap(one: str, other: str) -> bool:

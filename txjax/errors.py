@@ -43,19 +43,23 @@ class UserError(ValueError):
         """Pickles all arguments: the error of a worker process is raised again in the run's."""
         got_argument = {} if self.got is dataclasses.MISSING else {"got": self.got}
         return functools.partial(
-            UserError, self.field, self.expected, near=self.near, hint=self.hint, **got_argument
+            type(self), self.field, self.expected, near=self.near, hint=self.hint, **got_argument
         ), ()
 
     def with_path(self, place: str, root: str) -> UserError:
         """The same error with `root`, the component's own name in `field`, replaced by its path in the tree."""
         within = self.field == root or self.field.startswith(f"{root}.")
         field = place + self.field[len(root) :] if within else self.field
-        return UserError(field, self.expected, self.got, self.near, self.hint)
+        return type(self)(field, self.expected, self.got, self.near, self.hint)
 
     def with_hint(self, hint: str) -> UserError:
         """The same error with one more hint."""
         hints = "; ".join(part for part in (self.hint, hint) if part)
-        return UserError(self.field, self.expected, self.got, self.near, hints)
+        return type(self)(self.field, self.expected, self.got, self.near, hints)
+
+
+class MissingPackage(UserError):
+    """A package that is not installed. It is shown once, however many fields need it."""
 
 
 class RunError(RuntimeError):
@@ -69,12 +73,12 @@ class RunError(RuntimeError):
 
 
 def require(module: str, package: str, field: str, extra: str = "vision") -> None:
-    """Raises UserError, with the command that installs the extra, unless `module` is installed.
+    """Raises MissingPackage, with the command that installs the extra, unless `module` is installed.
 
     pip takes the txjax that is installed, from a wheel or a checkout, and adds the packages of the extra.
     """
     if importlib.util.find_spec(module) is None:
-        raise UserError(field, f"the package {package} to be installed", hint=f"pip install 'txjax[{extra}]'")
+        raise MissingPackage(field, f"the package {package} to be installed", hint=f"pip install 'txjax[{extra}]'")
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:

@@ -80,7 +80,7 @@ class Experiment(ShownAsCode):
     max_skips: int = config_field(10, at_least=1)
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
     step_timeout_seconds: float = config_field(600.0, above=0)
-    heartbeat_timeout_seconds: int = config_field(60, at_least=4)
+    heartbeat_timeout_seconds: int = config_field(60, at_least=4, at_most=86_400)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(), Curves()))
     init_from: str | From | tuple[From, ...] | None = None
     branch_from: str | None = None

@@ -1,6 +1,7 @@
 """Checks of one value: the declared type of its field, and the range of `config_field`."""
 
 import dataclasses
+import sys
 import types
 import typing
 from typing import Any
@@ -25,6 +26,8 @@ def check_value(where: str, value: Any, kind: Any, field: dataclasses.Field) -> 
     for limit, bound in field.metadata.get("limits", {}).items():
         if value is not None:
             _check_limit(where, value, limit, bound)
+    if isinstance(value, int) and abs(value) > sys.maxsize:
+        raise UserError(where, "a number of 64 bits", value)
 
 
 def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:

@@ -39,6 +39,12 @@ def test_runs_are_listed(folder, capsys):
     assert len(lines) == 2 + 3 and "sweep/p1" in lines[2] and "0.75" in lines[3]
 
 
+def test_a_log_that_links_to_itself_is_unreadable(tmp_path, capsys):
+    (tmp_path / "metrics.jsonl").symlink_to("metrics.jsonl")
+    assert main(["list", "--json", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["metric"] == "unreadable"
+
+
 @pytest.mark.parametrize("words", [["nowhere"], ["runs/a/checkpoints"], []])
 def test_a_folder_without_runs_is_one_line(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

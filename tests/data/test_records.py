@@ -98,6 +98,8 @@ def test_the_default_folder_is_that_of_tfds(foreign, monkeypatch):
             r"data.split: expected splits of squiggles \(train, test\), got 'trian'; did you mean train",
         ),
         ("squiggles", "train[:x%]", r"data.split: expected TFDS's split syntax"),
+        ("squiggles", "train[2:1]", r"data.split: expected a part of squiggles.* with records in it"),
+        ("squiggles", "train[:3]+train[2:1]", r"data.split: expected a part of squiggles.* with records in it"),
         ("mnist", "train", r"mnist/3.0.1 to be prepared.*tfds build mnist --data_dir=.* --file_format=array_record"),
         ("c4/en", "train", r"pip install tensorflow-cpu; tfds build c4/en --data_dir="),
         ("txjax_digit", "train", r"did you mean txjax_digits"),
@@ -107,6 +109,12 @@ def test_missing_data_is_one_line(foreign, name, split, message):
     with pytest.raises(UserError, match=message) as error:
         records.check(name, split, str(foreign))
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("folder", ["a\0b", "\ud800"])
+def test_a_folder_that_no_file_system_has_is_a_user_error(folder):
+    with pytest.raises(UserError, match="data.data_dir: expected a path, got"):
+        records.check("squiggles", "train", folder)
 
 
 def test_embedded_sets_need_no_preparation(tmp_path, caplog):

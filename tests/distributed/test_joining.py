@@ -23,6 +23,7 @@ STEP = {
     "SLURM_LOCALID": "0",
     "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
 }
+JOINED = {"coordinator_address": "host:1", "process_count": 2, "process_index": 0}
 TWO_A_NODE = STEP | {"SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "4"}
 
 
@@ -91,6 +92,8 @@ def test_flags_and_environment_variables(calls, monkeypatch):
         ({"coordinator_address": "host", "process_count": 2, "process_index": 0}, ["HOST:PORT", "'host'"]),
         ({"coordinator_address": "host:1", "process_count": 2, "process_index": 2}, ["--process_index", "0 to 1"]),
         ({"coordinator_address": "host:1", "process_count": -2, "process_index": 2}, ["--process_count"]),
+        (JOINED | {"heartbeat_seconds": 0}, ["config.heartbeat_timeout_seconds", "4 to 86400", "got 0"]),
+        (JOINED | {"heartbeat_seconds": 10.0}, ["config.heartbeat_timeout_seconds", "got 10.0"]),
     ],
 )
 def test_user_errors(calls, given, words):

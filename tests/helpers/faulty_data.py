@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import signal
 import time
 
 import jax
@@ -13,7 +14,7 @@ AFTER = 60  # examples
 
 @dataclasses.dataclass
 class Faulty(NextTokenWindows):
-    """NextTokenWindows that raises, sleeps or slows down (FAULT) in process FAULTY_PROCESS."""
+    """NextTokenWindows that raises, sleeps, slows down or is killed (FAULT) in process FAULTY_PROCESS."""
 
     def open(self) -> Source:
         return FaultySource(super().open())
@@ -36,6 +37,8 @@ class FaultySource:
         if self.here and self.read > AFTER:
             if os.environ["FAULT"] == "raise":
                 raise RuntimeError("the data are on fire")
+            if os.environ["FAULT"] == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
             if os.environ["FAULT"] == "sleep":
                 time.sleep(600)
             if os.environ["FAULT"] == "slow":

@@ -17,6 +17,7 @@ import txjax
 from txjax.__main__ import main
 from txjax.errors import RunError
 from txjax.objectives import NextToken
+from txjax.python.row_classes import Prediction
 from txjax.tree import to_json, walk
 from txjax.types import UserError
 
@@ -137,6 +138,18 @@ def test_a_table_is_trained_on_and_classified(tmp_path: Path) -> None:
     assert run.predict([{"review": "a dull film"}])[0].label == "bad" and run.predict([]) == []
     (tmp_path / "elsewhere").rename(table)
     assert run.evaluate()["eval/test/accuracy"] > 0.9
+
+
+def test_a_printed_prediction_has_the_five_most_probable_classes() -> None:
+    shares = {f"class {i}": 2.0 ** -(i + 1) for i in (3, 0, 1, 2, *range(4, 1200))}
+    prediction = Prediction("class 0", ("class 0",), shares)
+    assert repr(prediction) == (
+        "Prediction(label='class 0', labels=('class 0',), probabilities={'class 0': 0.5, 'class 1': 0.25, "
+        "'class 2': 0.125, 'class 3': 0.0625, 'class 4': 0.03125, ... of 1,200})"
+    )
+    two = Prediction("a", ("b", "a"), {"b": 0.6, "a": 0.75})
+    assert repr(two) == "Prediction(label='a', labels=('b', 'a'), probabilities={'a': 0.75, 'b': 0.6})"
+    assert "labels=('0', '1', '2', '3', '4', ... of 9), " in repr(Prediction("0", tuple("012345678"), {}))
 
 
 def test_callbacks_get_rows_scores_and_saves(config: str, run: txjax.Run, tmp_path: Path, caplog: Any) -> None:

@@ -86,6 +86,15 @@ def test_a_run_from_python(url, config, straight_run):
     assert opened.resume().metrics == run.metrics
 
 
+def test_the_last_line_of_a_run_names_its_curves_in_the_bucket(url, tmp_path):
+    config = tmp_path / "drawn.py"
+    config.write_text(f"from txjax.log import Curves\n{runs.CONFIG}".replace("trackers=()", "trackers=(Curves(),)"))
+    code, out, err = runs.command("train", f"--config={config}", f"--workdir={url}", "--until=2")
+    assert code == 0 and out.endswith(f"stopped at step 2 of 40; curves in {url}/curves.png\n"), err
+    code, _, err = runs.command("fetch", f"--workdir={url}", f"--to={tmp_path / 'copy'}")
+    assert code == 0 and (tmp_path / "copy" / "curves.png").exists(), err
+
+
 def test_a_workdir_that_was_taken_ends_the_call_in_python(url, config, monkeypatch):
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.1)
     append_entry, appended = commits.append, []

@@ -244,6 +244,41 @@ def test_a_process_that_is_killed_in_a_step_is_named_by_the_others_in_one_line(
     processes[number].communicate()
 
 
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A run whose evaluation reads faulty data where the environment says so."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    (folder / "faulty.py").write_text(FAULTY.replace("held_out = NextTokenWindows(", "held_out = Faulty("))
+    code, _, err = train(folder / "faulty.py", folder / "run", "--until=2")
+    assert code == 0, err
+    return folder / "run"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "number"), [(2, 1), (3, 2), (2, 0)])
+def test_a_process_that_is_killed_while_it_evaluates_is_named_by_the_others_in_one_line(evaluated, count, number):
+    flags = ["--trust=helpers.faulty_data", "--config.evals.valid.max_batches=None", "--config.batch_size=12"]
+    variables = {"FAULTY_PROCESS": str(number), "FAULT": "kill"}
+    ends = ended(start_several(count, "", evaluated, *flags, command="evaluate", variables=variables), 90)
+    assert ends.pop(number)[0] == -signal.SIGKILL
+    for code, out, err in ends:
+        lines = [line for line in err.splitlines() if line.startswith("txjax: ")]
+        assert "Traceback" not in err and "value" not in out, err
+        assert code == (1 if lines else -signal.SIGABRT), err  # JAX may abort it first, at the death of process 0
+        assert not number or len(err.splitlines()) == 1, err
+        assert all(re.search(rf"evaluating .+: process {number} \(.+\) died, or does not", line) for line in lines)
+        assert lines or not number
+
+
+@pytest.mark.slow
+def test_an_error_in_an_evaluation_of_one_process_ends_all(evaluated):
+    flags = ["--trust=helpers.faulty_data", "--config.evals.valid.max_batches=None"]
+    variables = {"FAULTY_PROCESS": "1", "FAULT": "raise"}
+    first, second = ended(start_several(2, "", evaluated, *flags, command="evaluate", variables=variables), 90)
+    assert first[0] == second[0] == 2 and "the data are on fire" in second[2], second
+    assert len(first[2].splitlines()) == 1 and "process 1" in first[2] and "the data are on fire" in first[2], first
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_stuck_process_says_where_and_ends(faulty, tmp_path, count):

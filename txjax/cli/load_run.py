@@ -48,13 +48,19 @@ def parser(command: str, summary: str) -> Parser:
 def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> Experiment:
     """Sets up JAX and returns the run's experiment, with overrides applied. No weights are loaded."""
     from txjax.backend import prepare
+
+    prepare()
+    return read_experiment(flags, overrides)
+
+
+def read_experiment(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> Experiment:
+    """The run's experiment, with overrides applied. No device is touched."""
     from txjax.errors import UserError
     from txjax.experiment import Experiment, with_default_eval_data
     from txjax.modules import trusted_modules
     from txjax.overrides import override_all
     from txjax.train.run.workdir import read_config
 
-    prepare()
     config = read_config(flags.workdir, trusted_modules(flags.trust))
     if not isinstance(config, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"

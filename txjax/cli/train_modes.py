@@ -98,19 +98,18 @@ def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment
     return of_params(flags.config, overrides, flags.trial)
 
 
-def end_of(workdir: Path, until: int | None) -> str:
-    """The last line of a run: the step that it has saved, of how many if `--until` stopped it short of its end."""
+def last_line(flags: argparse.Namespace, experiment: Experiment, workdir: Path) -> str:
+    """The line that a run ends with: the step that it has saved, and where its curves are, which it draws.
+
+    Args:
+      workdir: the folder of the run, which `--workdir` may be the URL of.
+    """
     reached = Store(workdir).steps()[-1]
     num_steps = read_json(workdir / "config.json")["num_steps"]
-    if until is not None and until <= reached < num_steps:
-        return f"stopped at step {reached:,} of {num_steps:,}"
-    return f"done: step {reached}"
+    is_short = flags.until is not None and flags.until <= reached < num_steps
+    line = f"stopped at step {reached:,} of {num_steps:,}" if is_short else f"done: step {reached}"
+    if any(isinstance(tracker, Curves) for tracker in experiment.trackers):
+        from txjax.report.curves_file import plot_finished  # matplotlib, 0.8 s
 
-
-def draw_curves(experiment: Experiment, workdir: Path) -> str:
-    """Draws `curves.png` of a run that has ended, if `Curves` is one of its trackers. Returns text to print."""
-    if not any(isinstance(tracker, Curves) for tracker in experiment.trackers):
-        return ""
-    from txjax.report.curves_file import plot_finished  # matplotlib, 0.8 s
-
-    return plot_finished(workdir)
+        line += plot_finished(workdir, flags.workdir)
+    return line

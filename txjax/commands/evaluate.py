@@ -9,7 +9,7 @@ import sys
 
 from txjax.cli.adapter_runs import add_adapters
 from txjax.cli.harness_flags import COLUMNS, NAME, add_harness_flags, task_rows, with_tasks
-from txjax.cli.load_run import parser, read
+from txjax.cli.load_run import parser, read_experiment
 from txjax.cli.scoring import score_runs
 
 SUMMARY = "score a checkpoint of a run on its evaluation sets, or on tasks of lm-evaluation-harness"
@@ -24,18 +24,23 @@ def run(argv: list[str]) -> int:
 
     import jax
 
-    from txjax import distributed
+    from txjax import backend, distributed
     from txjax.data.loading.default_eval_data import differences, names_and_splits
     from txjax.errors import UserError
     from txjax.log import plain
     from txjax.log.terminal_table import table
     from txjax.terminal_escape import visible
 
-    distributed.start(flags.coordinator_address, flags.process_count, flags.process_index)
-    experiment = with_tasks(read(flags, overrides), flags)
-    if not experiment.evals:
-        raise UserError("config.evals", "at least one evaluation", experiment.evals)
-    scored_sides = score_runs(flags, experiment, experiment.evals, overrides)
+    experiment = read_experiment(flags, overrides)
+    distributed.start(
+        flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
+    )
+    with distributed.joint_work(flags.workdir / "logs", f"evaluating {flags.workdir}"):
+        backend.prepare()
+        experiment = with_tasks(experiment, flags)
+        if not experiment.evals:
+            raise UserError("config.evals", "at least one evaluation", experiment.evals)
+        scored_sides = score_runs(flags, experiment, experiment.evals, overrides)
     if not distributed.is_primary():
         return 0
     sets = {name: names_and_splits(evaluator.data) for name, evaluator in experiment.evals.items()}

@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     ):
         code = train(experiment, workdir, flags.allow_config_change, flags.until, profiled)
         if is_done := code == 0 and distributed.is_primary():
-            text = train_modes.end_of(workdir, flags.until) + train_modes.draw_curves(experiment, workdir)
+            text = train_modes.last_line(flags, experiment, workdir)
     if is_done:  # and all is in the bucket
         print(text)
     return code

@@ -14,6 +14,7 @@ from txjax.distributed.identity import (
     process_name,
 )
 from txjax.distributed.joining import start
+from txjax.distributed.joint_work import joint_work
 
 __all__ = [
     "Elsewhere",
@@ -31,6 +32,7 @@ __all__ = [
     "lost_peers",
     "error_message",
     "is_multiprocess",
+    "joint_work",
     "start",
     "watch_peers",
 ]

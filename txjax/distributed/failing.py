@@ -82,7 +82,7 @@ def lost_peers(error: BaseException | None, doing: str) -> RunError | None:
         return None
     return RunError(
         f"{doing}: {process_names(silent)} died, or does not answer ({line_of(error)}); its own output or its machine "
-        "says why; start all processes again, and they resume from the newest checkpoint"
+        "says why; start all processes again: a run resumes from its newest checkpoint"
     )
 
 

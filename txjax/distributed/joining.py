@@ -20,6 +20,7 @@ from txjax.errors import UserError
 
 START_SECONDS = 300  # timeout until all processes have joined
 HEARTBEAT_SECONDS = 60  # without a heartbeat, after which a process counts as dead
+DAY = 86_400  # seconds
 
 
 def start(
@@ -38,7 +39,7 @@ def start(
       coordinator_address: HOST:PORT at which process 0 listens, the same for all.
       process_count: the number of processes; 1 = only this one, without detection.
       process_index: the index of this process, from 0.
-      heartbeat_seconds: a process without a heartbeat for so long counts as dead, and the others end.
+      heartbeat_seconds: a process without a heartbeat for so long, 4 s to a day, counts as dead, and the others end.
       timeout_seconds: how long to wait until all processes have joined.
 
     Raises:
@@ -58,6 +59,8 @@ def start(
             f"--{missing[0]}", "to be given as well", hint="the three belong together; see docs/processes.md"
         )
     _check(**arguments)
+    if not isinstance(heartbeat_seconds, int) or not 4 <= heartbeat_seconds <= DAY:  # JAX would abort
+        raise UserError("config.heartbeat_timeout_seconds", f"4 to {DAY}", heartbeat_seconds)
     address, count, mine = arguments.values()
     where = f"at {address}" if address else f"of this {detected['cluster_detection_method'] if detected else ''} job"
     late = f"txjax: the processes {where} did not connect within {timeout_seconds:g} s" + (

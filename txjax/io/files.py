@@ -65,7 +65,8 @@ def evict(path: Path) -> None:
 
 def leaves(path: Path, folder: Path) -> bool:
     """Whether a path in a folder leads out of it through links."""
-    return not path.resolve().is_relative_to(folder.resolve())
+    # A loop of links stays what it is; `Path.resolve` raises there.
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from txjax.cli.load_run import OpenRun
 
 
+SHOWN = 5  # classes of a prediction that is printed
+
+
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The prediction of a row.
+    """The prediction of a row. Its `repr` has the five most probable classes and the number of all.
 
     Attributes:
       label: the most probable class.
@@ -36,6 +39,17 @@ class Prediction:
     label: str
     labels: tuple[str, ...]
     probabilities: dict[str, float]
+
+    def __repr__(self) -> str:
+        ranked = sorted(self.probabilities.items(), key=lambda pair: pair[1], reverse=True)
+        shares = _first_of([f"{name!r}: {share:.4g}" for name, share in ranked])
+        labels = _first_of([repr(name) for name in self.labels]) + "," * (len(self.labels) == 1)
+        return f"Prediction(label={self.label!r}, labels=({labels}), probabilities={{{shares}}})"
+
+
+def _first_of(parts: Sequence[str]) -> str:
+    """The first parts of a list, and how many there are."""
+    return ", ".join(parts[:SHOWN]) + (f", ... of {len(parts):,}" if len(parts) > SHOWN else "")
 
 
 @dataclasses.dataclass

@@ -17,10 +17,15 @@ def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
     return Path(path)
 
 
-def plot_finished(workdir: Path) -> str:
-    """Draws `curves.png` of a run that has ended. Returns text to print, "" if the file could not be written."""
+def plot_finished(workdir: Path, home: Path | str) -> str:
+    """Draws `curves.png` of a run that has ended. Returns text to print, "" if the file could not be written.
+
+    Args:
+      home: the workdir as the user knows it, such as the URL of a bucket.
+    """
     picture = workdir / "curves.png"
     printed = ""
     with dispensable(picture):
-        printed = f"; curves in {plot_curves([workdir], picture)}"
+        plot_curves([workdir], picture)
+        printed = f"; curves in {str(home).rstrip('/')}/{picture.name}"
     return printed

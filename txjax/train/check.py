@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from txjax import sharding
-from txjax.checks import Checks, overlap
+from txjax.checks import Checks, inside, overlap
 from txjax.data import Dataset, Tasks
 from txjax.data.keys import check_spec
 from txjax.errors import UserError, near_misses
@@ -255,15 +255,6 @@ def _check_batch(field: str, size: int, experiment: Experiment, num_devices: int
     if stages > 1 and size % (rows := parts * copies // stages):
         inner = f"the {copies // stages} parts of the batch inside the pipeline"
         raise UserError(field, f"a multiple of model.stack.microbatches = {parts} times {inner} = {rows}", size)
-
-
-@contextlib.contextmanager
-def inside(place: str, root: str) -> Iterator[None]:
-    """Errors inside name a component's fields by its place in the config."""
-    try:
-        yield
-    except UserError as error:
-        raise error.with_path(place, root) from None
 
 
 def _check_data(checks: Checks, field: str, data: Dataset, asker: Any, needed: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from txjax.user_code import user_code_errors
 
 # What the trace of the model reads besides the spec of the data, and what the layout reads: an error there leaves
 # it out.
-MODEL = [f"config.{field}" for field in ["model", "objective", "mesh", "batch_size", "microbatches"]]
+MODEL = [f"config.{field}" for field in ["model", "objective", "mesh", "batch_size", "microbatches", "seed"]]
 LAYOUT = MODEL + [f"config.{field}" for field in ["optimizer", "ema", "spikes", "num_steps"]]
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from txjax.checks import inside
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.data.loading.alternating_tasks import AlternatingSource
 from txjax.data.loading.index import sample_indices
 from txjax.errors import UserError
 from txjax.experiment import Experiment
-from txjax.train.check import collect_errors, inside
+from txjax.train.check import collect_errors
 from txjax.user_code import user_code_errors
 
 

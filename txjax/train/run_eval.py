@@ -6,7 +6,7 @@ from pathlib import Path
 from jax.sharding import NamedSharding
 
 from txjax import tree
-from txjax.checks import Checks
+from txjax.checks import Checks, inside
 from txjax.data import Source
 from txjax.eval.evaluator import Context, EvalSetup, Evaluate, Programs
 from txjax.eval.evaluator import shard_batch as shard_batch
@@ -86,14 +86,17 @@ def evaluator(
     started = {}
     checks = Checks()
     for name, evaluation in experiment.evals.items():
-        context = Context(
-            **vars(eval_setup(experiment, name, sharding, programs)),
-            name=name,
-            source=evaluation.data.open() if sources is None else sources[name],
-            folder=folder,
-            results=results,
-        )
-        with checks.collect(), user_code_errors(f"config.evals.{name}"):
+        field = f"config.evals.{name}"
+        with checks.collect(), user_code_errors(field):
+            with inside(f"{field}.data", "data"):
+                source = evaluation.data.open() if sources is None else sources[name]
+            context = Context(
+                **vars(eval_setup(experiment, name, sharding, programs)),
+                name=name,
+                source=source,
+                folder=folder,
+                results=results,
+            )
             started[name] = evaluation.start(context)
     checks.finish()
     return Evaluations(started)

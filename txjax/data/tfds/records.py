@@ -20,6 +20,7 @@ from typing import Any
 
 from txjax.data.loading.disk_cache import cache_dir, lock
 from txjax.data.tfds import feature_classes
+from txjax.data.tfds.prepared_splits import check_split, reason_of
 from txjax.errors import RunError, UserError, near_misses
 from txjax.terminal_escape import visible
 
@@ -47,10 +48,17 @@ def _tfds() -> Any:
 
 
 def folder(name: str, data_dir: str | None) -> Path:
-    """The folder that contains a data set's own folder."""
+    """The folder that contains a data set's own folder. Raises UserError where no file system could have one."""
     if data_dir is None and _base(name) in EMBEDDED:
         return cache_dir() / "tfds"
-    return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+    root = os.path.expanduser(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
+    try:
+        os.stat(root)
+    except OSError:  # none yet, say
+        pass
+    except ValueError as error:
+        raise UserError("data.data_dir", "a path", root) from error
+    return Path(root)
 
 
 def require_name(name: str | None) -> str:
@@ -114,7 +122,7 @@ def check(name: str | None, split: str, data_dir: str | None) -> Any:
         if builder.name not in EMBEDDED:
             raise _unprepared_error(builder, name, folder(name, data_dir))
         builder.check()
-    _check_split(builder, split)
+    check_split(builder, split)
     return builder.info.features
 
 
@@ -162,7 +170,7 @@ class Records:
         """
         tfds = _tfds()
         builder = _prepare(require_name(name), data_dir)
-        _check_split(builder, split)
+        check_split(builder, split)
         self.name = builder.info.full_name
         read = {feature: builder.info.features[feature] for feature in features}
         text = tfds.features.Text()  # bytes, as images are stored
@@ -195,7 +203,7 @@ class Records:
             raise self._corrupt(index, error) from error
 
     def _corrupt(self, index: int, error: Exception) -> CorruptData:
-        return CorruptData(f"{self.place(index)} cannot be read: {_line(error)}; prepare {self.name} again")
+        return CorruptData(f"{self.place(index)} cannot be read: {reason_of(error)}; prepare {self.name} again")
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Records `start` to `stop` - 1, which array_record reads in parallel."""
@@ -247,32 +255,8 @@ def _prepare(name: str, data_dir: str | None) -> Any:
                 config = tfds.download.DownloadConfig(try_download_gcs=False)
                 builder.download_and_prepare(file_format="array_record", download_config=config)
         except Exception as error:
-            raise _unprepared_error(builder, name, root, _line(error)) from error
+            raise _unprepared_error(builder, name, root, reason_of(error)) from error
     return find(name, data_dir)
-
-
-def _check_split(builder: Any, split: str) -> None:
-    splits = list(builder.info.splits) if builder.is_prepared() else list(builder.SPLITS)
-    for part in split.split("+"):
-        base = part.split("[")[0].strip()
-        if base not in splits:
-            raise UserError(
-                "data.split", f"splits of {builder.name} ({', '.join(splits)})", split, near_misses(base, splits)
-            )
-    if not builder.is_prepared():
-        return
-    try:
-        shards = builder.info.splits[split].file_instructions
-    except Exception as error:
-        raise UserError("data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)) from error
-    if not shards:
-        raise UserError("data.split", f"a part of {builder.info.full_name} with records in it", split)
-    again = f"delete {builder.data_path} and prepare it with --file_format=array_record"
-    formats = [file_format.value for file_format in builder.info.available_file_formats()]
-    if "array_record" not in formats:
-        raise UserError("data.name", f"{builder.info.full_name} as array_record", ", ".join(formats), hint=again)
-    if lost := [shard.filename for shard in shards if not Path(shard.filename).is_file()]:
-        raise UserError("data.name", f"all files of {builder.info.full_name}", f"no {lost[0]}", hint=again)
 
 
 def _unprepared_error(builder: Any, name: str, root: Path, reason: str = "") -> UserError:
@@ -290,9 +274,3 @@ def _how_to_make(name: str, root: Path) -> str:
 
 def _base(name: str) -> str:
     return re.split("[/:]", name)[0]
-
-
-def _line(error: Exception) -> str:
-    """The first line of an error's message, which may have hundreds."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}"[:200] if lines else type(error).__name__
