@@ -59,7 +59,7 @@ def server(request, monkeypatch, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_random_kills_change_nothing(server, config, processes, request):
-    """`--kills=100` for a release: some twenty minutes of one process, and more than an hour of two."""
+    """`--kills=100` for a release: on radosgw some ten minutes of one process, and twenty of two."""
     kills = request.config.option.kills
     for seed, begin in enumerate(range(0, kills, 20), 1):  # a store in memory has room for so many saves
         url, part = f"{server.url}/trial{seed}", min(20, kills - begin)
