@@ -1,6 +1,5 @@
 """`txjax COMMAND --flags`: finds the command's file, runs it, prints a user error as one line."""
 
-import contextlib
 import errno
 import gc
 import logging
@@ -15,7 +14,7 @@ from typing import NoReturn
 from txjax import __version__
 from txjax.checks import error_lines
 from txjax.cli import dispatch as actions
-from txjax.cli.streams import open_streams
+from txjax.cli.streams import flush_streams, open_streams
 from txjax.errors import RunError, UserError
 from txjax.io.disk import first_line
 from txjax.terminal_escape import Formatter
@@ -39,7 +38,10 @@ def main(argv: list[str] | None = None) -> int:
     stderr.setFormatter(Formatter())
     logging.basicConfig(handlers=[stderr], level=logging.WARNING)
     try:
-        return _run(argv)
+        code = _run(argv)
+        if code == 0:
+            print(end="", flush=True)  # a full disk is an error of the command
+        return code
     except (Exception, KeyboardInterrupt) as caught:
         error = _of_system(caught) or _platform(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
@@ -104,10 +106,9 @@ def run_program() -> NoReturn:
         for child in multiprocessing.active_children():
             child.terminate()
         logging.shutdown()
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+        flush_streams()
         os._exit(code)
+    flush_streams()
     gc.freeze()  # else Python looks through all objects for cycles once more, which takes longer than most errors
     sys.exit(code)
 

@@ -1,4 +1,4 @@
-"""A reader of stdout that leaves stops no command."""
+"""A reader of stdout that leaves stops no command, and a full disk does so in one line."""
 
 import os
 import subprocess
@@ -23,6 +23,14 @@ def without_reader(*words: str) -> tuple[int, str]:
 
 def test_help_without_a_reader():
     assert without_reader("--help") == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="it needs a file that is always full")
+def test_a_full_disk_is_one_line():
+    words = (sys.executable, "-m", "txjax", "--version")
+    with open("/dev/full", "w") as stdout:
+        done = subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, text=True, env=runs.environment())
+    assert (done.returncode, done.stderr) == (2, "txjax: the disk: expected room to write, got 'a full disk'\n")
 
 
 @pytest.mark.slow

@@ -12,9 +12,14 @@ class _Lasting(io.FileIO):
         try:
             return super().write(data)
         except BrokenPipeError:
-            with open(os.devnull, "wb", buffering=0) as nothing:
-                os.dup2(nothing.fileno(), self.fileno())
+            _drop(self.fileno())
             return memoryview(data).nbytes
+
+
+def _drop(handle: int) -> None:
+    """From now on, what is written to an open file is dropped."""
+    with open(os.devnull, "wb", buffering=0) as nothing:
+        os.dup2(nothing.fileno(), handle)
 
 
 def open_streams() -> None:
@@ -30,3 +35,14 @@ def open_streams() -> None:
             lines = stream.line_buffering
             escaping = io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=lines)
             setattr(sys, name, escaping)
+
+
+def flush_streams() -> None:
+    """Writes what is left; drops what can't be written, of which Python would print a traceback when it ends."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # a stream may be closed from the start
+        try:
+            stream.flush()
+        except OSError:
+            _drop(stream.fileno())
+        except ValueError:  # it is closed
+            pass
