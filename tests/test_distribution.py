@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PACKAGES = 84  # of an installation without extras, txjax among them
 # Days on which pip installed these versions of JAX, with the other packages of that day.
-DAYS = {"0.8.0": "2025-10-23", "0.8.1": "2025-11-20", "0.8.2": "2025-12-19", "0.9.0": "2026-01-22"}
+DAYS = {"0.8.0": "2025-10-23", "0.8.1": "2025-11-20", "0.8.2": "2025-12-19"}
 # What versions as old as the lower bounds need of packages that they name without an upper bound.
 OLD_COMPANIONS = (
     "protobuf<6",  # later ones have no `FieldDescriptor.label`, which TFDS 4.9.9 reads
