@@ -31,13 +31,14 @@ def write_arrays(folder: Path, parts: dict[str, PyTree]) -> Any:
 def _options() -> Any:
     """The context of Orbax's options: arrays are not compressed, and are read without those that are not asked for.
 
-    Until 0.12 Orbax takes options as arguments, which it deprecates from then on.
+    Until 0.12 Orbax takes options as arguments, which it deprecates from then on. Until 0.11.31 replicas can't write parts
+    of an array inside `jax.set_mesh`: one writes the whole array.
     """
     ocp = orbax()
     if not hasattr(ocp.Context, "array"):
         array, pytree = ocp.options.ArrayOptions, ocp.options.PyTreeOptions
         return ocp.Context(
-            array_options=array(saving=array.Saving(use_compression=False)),
+            array_options=array(saving=array.Saving(use_compression=False, use_replica_parallel=False)),
             pytree_options=pytree(loading=pytree.Loading(partial_load=True)),
         )
     context = ocp.Context()
