@@ -29,17 +29,18 @@ def write_arrays(folder: Path, parts: dict[str, PyTree]) -> Any:
 
 
 def _options() -> Any:
-    """The context of Orbax's options: arrays are not compressed, and are read without those that are not asked for.
+    """The context of Orbax's options: arrays are not compressed, and only the wanted ones are read.
 
-    Until 0.12 Orbax takes options as arguments, which it deprecates from then on. Until 0.11.31 replicas can't write parts
-    of an array inside `jax.set_mesh`: one writes the whole array.
+    Before 0.12 Orbax takes options as arguments, which it deprecates from then on. Before 0.11.31 the replicas of an
+    array can't write a part each inside `jax.set_mesh`: one of them writes it whole.
     """
     ocp = orbax()
     if not hasattr(ocp.Context, "array"):
-        array, pytree = ocp.options.ArrayOptions, ocp.options.PyTreeOptions
+        saving = ocp.options.ArrayOptions.Saving(use_compression=False, use_replica_parallel=False)
+        loading = ocp.options.PyTreeOptions.Loading(partial_load=True)
         return ocp.Context(
-            array_options=array(saving=array.Saving(use_compression=False, use_replica_parallel=False)),
-            pytree_options=pytree(loading=pytree.Loading(partial_load=True)),
+            array_options=ocp.options.ArrayOptions(saving=saving),
+            pytree_options=ocp.options.PyTreeOptions(loading=loading),
         )
     context = ocp.Context()
     context.array.saving.use_compression = False
