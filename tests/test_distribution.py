@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.turn("distribution"),
     pytest.mark.claim(
         "Distribution",
-        "wheel and sdist install into empty environments of the oldest and the newest Python and versions, and train",
+        "wheel and sdist install on the oldest and newest Python and versions, change no older JAX, and train",
     ),
 ]
 
@@ -35,10 +35,12 @@ OLD_COMPANIONS = (
 )
 # Orbax before 0.11.33 runs in event loops that nest_asyncio makes, and leaves their end to Python.
 OLD_WARNINGS = "ignore:unclosed:ResourceWarning"
-# Tests that call the libraries: whole runs, checkpoints, optimizers, Grain's packer and processes, SciPy's sequences.
+# Tests that call the libraries: whole runs, checkpoints, several processes, optimizers, Grain's packer and workers,
+# SciPy's sequences.
 OLD_TESTS = (
     "tests/python/test_python_runs.py::test_scores_and_texts_are_the_commands",
     "tests/test_checkpoint.py",
+    "tests/distributed",
     "tests/optim/test_optimizers.py",
     "tests/data/test_packed.py",
     "tests/data/test_workers.py",

@@ -31,7 +31,7 @@ def write_arrays(folder: Path, parts: dict[str, PyTree]) -> Any:
 def _options() -> Any:
     """The context of Orbax's options: arrays are not compressed, and only the wanted ones are read.
 
-    Before 0.12 Orbax takes options as arguments, which it deprecates from then on. Before 0.11.31 the replicas of an
+    Before 0.12 Orbax takes options as arguments, which it deprecates from then on. Before 0.11.30 the replicas of an
     array can't write a part each inside `jax.set_mesh`: one of them writes it whole.
     """
     ocp = orbax()
