@@ -120,8 +120,13 @@ def test_one_more_pass_is_rematerialised() -> None:
 
 
 def test_checkpoint_names_do_not_change_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a policy the program's text equals that without names."""
-    named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
+    """Without a policy the program's text equals that without names, but for the numbers of functions in JAX 0.8.0."""
+
+    def program() -> str:
+        text = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
+        return re.sub(r"(@\w+)_\d+\b", r"\1", text)
+
+    named = program()
     for module in ("attention.mixer", "layers.mlp", "stack.stack"):
         monkeypatch.setattr(f"txjax.nn.{module}.checkpoint_name", lambda x, name: x)
-    assert jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text() == named
+    assert program() == named

@@ -77,7 +77,6 @@ def start(
                 mine,
                 heartbeat_timeout_seconds=heartbeat_seconds,
                 initialization_timeout=int(timeout_seconds) + 60,  # after this, JAX aborts with many lines
-                shutdown_timeout_seconds=120,
                 **(detected or {"cluster_detection_method": "deactivate"}),
             )
         except (RuntimeError, ValueError) as error:

@@ -16,7 +16,7 @@ import numpy as np
 from txjax.data.dataset import Example, Source
 from txjax.data.loading.batch_readers import Batch, Portion, RowReader, cuts_at, example_at, training_reader
 from txjax.data.loading.limits import Limits
-from txjax.data.loading.workers import read_in_processes
+from txjax.data.loading.workers import end_reading, read_in_processes
 
 THREADS = min(4, os.cpu_count() or 1)  # most of the work is Python under the GIL
 
@@ -102,4 +102,4 @@ def _batches(
     try:
         yield from batches
     finally:
-        batches.close()
+        end_reading(batches)

@@ -73,14 +73,19 @@ def cuda_capability(capability: tuple[int, int] | None) -> Iterator[None]:
         yield
         return
 
-    def is_at_least(version: str) -> bool:
-        return capability >= tuple(int(part) for part in version.split("."))
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(map(int, version.split(".")))
 
-    usual = fused_attention_stablehlo.check_compute_capability
+    module = vars(fused_attention_stablehlo)
+    answers = {
+        "check_compute_capability": lambda version: capability >= number(version),
+        "is_cuda_compute_capability_equal": lambda version: capability == number(version),
+    }
+    usual = {name: module[name] for name in answers}
     refusal.cache_clear()
-    fused_attention_stablehlo.check_compute_capability = is_at_least
+    module.update(answers)
     try:
         yield
     finally:
-        fused_attention_stablehlo.check_compute_capability = usual
+        module.update(usual)
         refusal.cache_clear()
