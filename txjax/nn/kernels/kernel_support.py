@@ -81,9 +81,9 @@ def cuda_capability(capability: tuple[int, int] | None) -> Iterator[None]:
         "check_compute_capability": lambda version: capability >= number(version),
         "is_cuda_compute_capability_equal": lambda version: capability == number(version),
     }
-    usual = {name: module[name] for name in answers}
+    usual = {name: module[name] for name in answers if name in module}  # which of them JAX asks differs by version
     refusal.cache_clear()
-    module.update(answers)
+    module.update({name: answers[name] for name in usual})
     try:
         yield
     finally:
