@@ -50,6 +50,7 @@ def test_tokens_and_learned_ones_are_those_of_the_authors_code(tmp_path):
     before the answer, which is a token of the instruction alone."""
     import sentencepiece
 
+    pytest.importorskip("mistral_common")
     path = published_tokenizers.mistral(tmp_path) / "tokenizer.model"
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
     tokenizer = SentencePieceFile(str(path), specials=(MARKER,))

@@ -445,6 +445,8 @@ def test_files_of_a_folder_whose_bits_are_flipped_on_the_way(folder, bucket, mon
     """As their checksums are taken: a proxy would stand before moto, whose answers are changed here where they come."""
     local = source_of(ImageFolder, folder, rows())
     url = bucket(folder, "flipped")
+    if url.startswith("gs:"):
+        pytest.skip("the ETags of gs:// are no MD5s; requests to it are encrypted")
     get = remote_files.RemoteStore.get
     flips = iter(range(3))
 

@@ -84,9 +84,8 @@ def radosgw(folder: Path) -> Iterator[Server]:
     if not (CEPH.exists() and (shutil.which("apt-get") or (root / "usr/bin/radosgw").exists())):
         pytest.skip(f"no radosgw: it needs {CEPH} and Debian's packages")
     port = free_address().rpartition(":")[2]
-    started = subprocess.run(
-        ["bash", str(CEPH), str(root), str(folder / "data"), port], capture_output=True, text=True, timeout=300
-    )
+    words = ["timeout", "300", "bash", str(CEPH), str(root), str(folder / "data"), port]
+    started = subprocess.run(words, capture_output=True, text=True)
     if started.returncode:
         pytest.skip(f"radosgw does not start: {started.stderr[-300:]}")
     numbers = [int(number) for number in started.stdout.split()]  # of the monitor, manager, disk and radosgw

@@ -166,7 +166,7 @@ def before(owner, name):
     setattr(owner, name, wrapped)
 
 if "--process_index=0" in sys.argv:
-    before(*((Preemption, "__exit__") if os.environ["MOMENT"] == "loop" else (train_modes, "end_of")))
+    before(*((Preemption, "__exit__") if os.environ["MOMENT"] == "loop" else (train_modes, "last_line")))
 """
 )
 

@@ -35,7 +35,7 @@ FAILURES = "failures.jsonl"
 
 _channel: Path | None = None  # the file in which failing processes report
 _calling = threading.Lock()
-_exiting = threading.Lock()
+_exiting = threading.Lock()  # of the main and the watching thread, the first one prints why, and ends the process
 
 
 def watch_peers(folder: Path) -> None:
@@ -139,6 +139,7 @@ def report_failure(error: BaseException) -> None:
     failure = first_failure()  # this error may only follow from that of another process
     if failure is not None and failure["process"] != process_index():
         _exit_like(failure)
+    _exiting.acquire()
     if isinstance(error, UserError | RunError):
         print(error_lines(error), file=sys.stderr)
     else:
@@ -148,7 +149,7 @@ def report_failure(error: BaseException) -> None:
 
 def _exit_like(failure: dict[str, Any]) -> NoReturn:
     """Prints the failure of another process and exits with its code."""
-    _exiting.acquire()  # of the main and the watching thread, the first one ends the process
+    _exiting.acquire()
     print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'], keep=LAYOUT)}", file=sys.stderr)
     _end(failure["code"])
 
