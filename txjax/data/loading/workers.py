@@ -44,7 +44,7 @@ def read_in_processes(batches: Any, workers: int) -> Generator[Any]:
 
 
 def end_reading(iterator: Any) -> None:
-    """Ends an iterator's threads and processes. Those of Grain before 0.2.15 end when nothing refers to it any more."""
+    """Ends an iterator's threads and processes. Before Grain 0.2.15 they end when nothing refers to it any more."""
     if hasattr(iterator, "close"):
         iterator.close()
 

@@ -55,7 +55,7 @@ def warn_of_later_changes(experiment: Experiment, name: str) -> None:
     except (UserError, RunError) as error:
         changes = str(error)
     if changes:
-        consequence = "it read them as they were, and can't resume on these"
+        consequence = "it read them as they were, and resumes only where their rows are the same"
         log.warning("%sthe data has changed while the run was on: %s; %s", name, changes, consequence)
 
 
