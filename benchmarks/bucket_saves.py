@@ -1,13 +1,14 @@
 """What a run waits for its saves in a bucket, against the same run in a folder.
 
-    python benchmarks/bucket_saves.py --workdir=s3://bucket/new [--width=384] [--depth=4] [--every=15] [--rounds=5]
+    python benchmarks/bucket_saves.py --workdir=s3://bucket/new [--width=384] [--depth=4] [--every=40] [--rounds=5]
 
 A store on this machine should take none of the run's processor time, like one elsewhere: start it with `nice -n 19`.
 The two runs alternate, and which is first, too: `txjax train` of a decoder of bytes, four saves each. Prints the
-medians of two figures, and their ratios:
+medians of three figures, and their ratios:
 
-- `saves`: `save` of `goodput.json`, all seconds in which no step was computed because of a save: copies from the
-  devices, a save that was not over when the next one began, and the last one, until it is on the disk.
+- `loop`: `goodput/save_s` of the last row of the log, what the loop waited for all saves but the last: copies from the
+  devices, and a save that was not over when the next one began.
+- `saves`: `save` of `goodput.json`, the same with the last save, until it is on the disk.
 - `end`: seconds from the last step to the end of the process: the last save, in a bucket its upload, and what a run
   writes when it ends. It is there once, however many steps and saves there are.
 """
@@ -32,6 +33,7 @@ SAVES = 4
 class Waits(NamedTuple):
     """What a run waited, in seconds."""
 
+    loop: float
     saves: float
     end: float
 
@@ -46,7 +48,8 @@ def train(workdir: Path | str, folder: Path, width: int, depth: int, every: int)
     if isinstance(workdir, str):
         fetch_workdir("--workdir", workdir, folder)
     goodput = json.loads((folder / "goodput.json").read_text(encoding="utf-8"))
-    return Waits(goodput["save"], ended - float(read_metrics(folder)[-1]["time"]))
+    last = {name: float(value) for name, value in read_metrics(folder)[-1].items()}
+    return Waits(last["goodput/save_s"], goodput["save"], ended - last["time"])
 
 
 def main() -> None:
@@ -54,7 +57,7 @@ def main() -> None:
     parser.add_argument("--workdir", required=True)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--depth", type=int, default=4)
-    parser.add_argument("--every", type=int, default=15)
+    parser.add_argument("--every", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=5)
     flags = parser.parse_args()
     sizes = (flags.width, flags.depth, flags.every)

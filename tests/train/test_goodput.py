@@ -54,6 +54,16 @@ def test_a_file_that_cannot_be_read_counts_as_none(tmp_path):
         assert goodput.read(tmp_path) == {}
 
 
+def test_a_run_that_was_stopped_lost_nothing(config, tmp_path):
+    workdir = tmp_path / "run"
+    for until in (5, 10):
+        code, _, err = train_here(config, workdir, f"--until={until}")
+        assert code == 0, err
+    seconds = goodput.read(workdir)
+    assert seconds["starts"] == 2 and seconds["lost_steps"] == 0
+    assert seconds["lost"] < 0.1 * seconds["save"]  # the wait for the last save is one
+
+
 @pytest.mark.slow
 def test_the_seconds_of_a_killed_run_count(config, tmp_path, capsys):
     workdir, begun = tmp_path / "run", time.monotonic()

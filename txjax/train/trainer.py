@@ -272,7 +272,7 @@ class Trainer:
                 self.save(step, self.goodput.work())
 
     def _stop(self, step: int) -> int:
-        with self.watchdog.patient(f"saving step {step}"):
+        with self.outside_step("save", f"saving step {step}"):
             self.recorder.wait()
         if self.recorder.stop_reason() or not self.preemption.asked:
             return self._finish(step)
