@@ -1,10 +1,10 @@
 """What a run waits for its saves in a bucket, against the same run in a folder.
 
-    python benchmarks/bucket_saves.py --workdir=s3://bucket/new [--width=384] [--depth=4] [--every=40] [--rounds=5]
+    python benchmarks/bucket_saves.py --workdir=s3://bucket/new [--width=384] [--depth=4] [--every=25] [--rounds=10]
 
 A store on this machine should take none of the run's processor time, like one elsewhere: start it with `nice -n 19`.
-The two runs alternate, and which is first, too: `txjax train` of a decoder of bytes, four saves each. Prints the
-medians of three figures, and their ratios:
+The two runs alternate, and which is first, too: `txjax train` of a decoder of bytes, eight saves each. Prints the
+medians of three figures, their ratios, and the medians of the ratios of each two runs, which are adjacent in time:
 
 - `loop`: `goodput/save_s` of the last row of the log, what the loop waited for all saves but the last: copies from the
   devices, and a save that was not over when the next one began.
@@ -27,7 +27,7 @@ from txjax.log import read_metrics
 from txjax.log.terminal_table import table
 from txjax.train.bucket import fetch_workdir
 
-SAVES = 4
+SAVES = 8
 
 
 class Waits(NamedTuple):
@@ -57,8 +57,8 @@ def main() -> None:
     parser.add_argument("--workdir", required=True)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--depth", type=int, default=4)
-    parser.add_argument("--every", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--every", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=10)
     flags = parser.parse_args()
     sizes = (flags.width, flags.depth, flags.every)
     waits: dict[str, list[Waits]] = {"a folder": [], "a bucket": []}
@@ -76,9 +76,12 @@ def main() -> None:
         medians = {place: statistics.median(values) for place, values in seconds.items()}
         ranges = [f"{min(values):.2f} to {max(values):.2f}" for values in seconds.values()]
         cells = [f"{medians[place]:.2f} ({range_})" for place, range_ in zip(medians, ranges, strict=True)]
-        rows.append([name, *cells, f"{medians['a bucket'] / medians['a folder']:.2f}"])
+        pairs = [there / here for here, there in zip(*seconds.values(), strict=True)]
+        rows.append(
+            [name, *cells, f"{medians['a bucket'] / medians['a folder']:.2f}", f"{statistics.median(pairs):.2f}"]
+        )
     title = f"{SAVES} saves of {megabytes:.0f} MB, {flags.rounds} rounds: seconds, medians (ranges)"
-    table(title, ["", *waits, "ratio"], rows)
+    table(title, ["", *waits, "ratio", "ratio by pairs"], rows)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The backend: compiler options, programs that run once, products that XLA computes by libraries."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,34 @@ for _ in range(2):
 def test_memory_of_a_cpu_is_in_large_pages():
     ended = subprocess.run([sys.executable, "-c", ARRAYS], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+THREADS = """
+import ctypes, sys, threading
+from txjax import cpu
+
+ended = threading.Event()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=lambda: (ctypes.CDLL("libc.so.6").malloc(10**5), ended.wait())).start()
+print(cpu.keep_freed_memory())
+ended.set()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc")
+@pytest.mark.parametrize(
+    "threads, variables, note",
+    [
+        ("0", {}, "freed memory is kept"),
+        ("2", {}, "freed memory is returned at each step"),  # as in a notebook
+        ("2", {"MALLOC_ARENA_MAX": "1"}, "freed memory is kept"),
+        ("2", {"TXJAX_KEEP_MEMORY": "0"}, ""),
+    ],
+)
+def test_threads_that_were_there_before_have_memory_of_their_own(threads, variables, note):
+    command = [sys.executable, "-c", THREADS, threads]
+    ended = subprocess.run(command, capture_output=True, encoding="utf-8", env=os.environ | variables)
+    assert ended.returncode == 0 and ended.stdout.startswith(note or "\n"), ended
 
 
 def test_few_and_many_numbers_are_drawn_alike():

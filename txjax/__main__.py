@@ -65,9 +65,10 @@ def _run(argv: list[str]) -> int:
         print(f"txjax {__version__}")
         return 0
     if HELP.isdisjoint(argv):  # else no command gets as far as JAX
-        from txjax import plugins
+        from txjax import cpu, plugins
 
         plugins.leave_out()
+        cpu.keep_freed_memory()  # before JAX, the client of a bucket and readers of files start threads
     return actions.run("txjax.commands", argv, "COMMAND")
 
 

@@ -46,9 +46,7 @@ def prepare(programs: Path | None = None) -> list[str]:
       programs: the folder of the compilation cache. If None, `programs` in the cache folder.
     """
     programs = cache_dir() / "programs" if programs is None else programs
-    set_here = []
-    if os.environ.get("TXJAX_KEEP_MEMORY") != "0" and cpu.keep_freed_memory():  # before JAX starts its threads
-        set_here.append("freed memory is kept for the next step, in large pages (off: TXJAX_KEEP_MEMORY=0)")
+    set_here = [note] if (note := cpu.keep_freed_memory()) else []
     several_on_cpu = jax.default_backend() == "cpu" and jax.device_count() > 1
     # With several devices on a CPU, programs from the compilation cache deadlock in collectives (jax 0.10.2).
     writes = can_write(programs.absolute())

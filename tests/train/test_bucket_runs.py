@@ -152,7 +152,10 @@ def test_a_run_moves_to_another_machine(in_bucket, hit_config, straight_run, mac
     assert code == -signal.SIGKILL and "silent" not in err, err
     code, _, err = train(hit_config, url, **machine("third"))
     assert code == 0 and "which is silent: waiting 2 s" in err and "resuming at step 10" in err, err
-    assert_equal_runs(fetched(url, tmp_path / "copy"), straight_run)
+    copy = fetched(url, tmp_path / "copy")
+    assert_equal_runs(copy, straight_run)
+    log = (copy / "logs" / "process_0.log").read_text()
+    assert log.count("freed memory is kept") == 2, log  # each time before the store's client starts its threads
 
 
 @pytest.mark.slow

@@ -53,6 +53,7 @@ def fit(
       UserError: whatever can be known to be wrong before the first step; another process trains in the workdir.
       RunError: the run failed.
     """
+    from txjax import cpu
     from txjax.log.trackers.listeners import listeners
     from txjax.python.callbacks import Callbacks
     from txjax.python.python_configs import load_config
@@ -60,6 +61,7 @@ def fit(
     from txjax.train.run.preemption import inside_other_program
     from txjax.train.trainer import train
 
+    cpu.keep_freed_memory()  # before the client of a bucket and readers of files start threads
     loaded = load_config(experiment) if isinstance(experiment, str) else experiment
     callbacks = Callbacks(on_step, on_eval, on_save)
     failures: list[str] = []
