@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
     {"aliases", "lazy_names"},
     {"errors"},
-    {"types", "scoped", "terminal_escape", "numbers", "ranking", "plugins", "cpu", "axes"},
+    {"types", "scoped", "terminal_escape", "numbers", "ranking", "plugins", "cpu", "axes", "memory_errors"},
     {"io", "chips", "patterns", "checks", "user_code", "field_values", "shipped_configs"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "component_text", "nn", "data", "optim", "flops"},

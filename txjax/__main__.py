@@ -17,6 +17,7 @@ from txjax.cli import dispatch as actions
 from txjax.cli.streams import flush_streams, open_streams
 from txjax.errors import RunError, UserError
 from txjax.io.disk import first_line
+from txjax.memory_errors import memory_error
 from txjax.terminal_escape import Formatter
 
 TRACEBACK = "--traceback"  # a flag of every command
@@ -43,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
             print(end="", flush=True)  # a full disk is an error of the command
         return code
     except (Exception, KeyboardInterrupt) as caught:
-        error = _of_system(caught) or _platform(caught) or caught
+        error = _of_system(caught) or _platform(caught) or memory_error(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
             from txjax import distributed
 

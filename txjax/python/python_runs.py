@@ -55,6 +55,7 @@ def fit(
     """
     from txjax import cpu
     from txjax.log.trackers.listeners import listeners
+    from txjax.memory_errors import name_memory_errors
     from txjax.python.callbacks import Callbacks
     from txjax.python.python_configs import load_config
     from txjax.train.bucket import open_workdir
@@ -72,7 +73,12 @@ def fit(
             _thread.interrupt_main()
 
     try:
-        with inside_other_program(), open_workdir(FIELD, workdir, interrupt) as folder, listeners.within((callbacks,)):
+        with (
+            inside_other_program(),
+            open_workdir(FIELD, workdir, interrupt) as folder,
+            listeners.within((callbacks,)),
+            name_memory_errors(),
+        ):
             train(loaded, folder, allow_config_change, until)
     except KeyboardInterrupt:
         if failures:

@@ -57,7 +57,7 @@ class MLP(nn.Module):
       kernel_init: set by the model.
     """
 
-    ratio: float = config_field(4.0, above=0)
+    ratio: float = config_field(4.0, above=0, at_most=1e6)
     hidden: int | None = config_field(None, at_least=1)
     activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
     use_bias: bool = True
@@ -97,7 +97,7 @@ class GatedMLP(MLP):
       multiple_of: the hidden size by `ratio` is rounded up to a multiple of this (Llama 7B: 256).
     """
 
-    ratio: float = config_field(8 / 3, above=0)
+    ratio: float = config_field(8 / 3, above=0, at_most=1e6)
     multiple_of: int = config_field(8, at_least=1)
     activation: str = config_field("silu", choices=tuple(ACTIVATIONS))
 
