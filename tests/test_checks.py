@@ -6,7 +6,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checks import Checks, UserErrors
-from txjax.errors import MissingPackage
+from txjax.errors import MissingResource
 from txjax.types import UserError
 
 
@@ -111,12 +111,19 @@ def test_a_check_that_needs_a_field_with_an_error_is_left_out():
 def test_a_missing_package_is_shown_once_after_it_travelled():
     checks = Checks()
     for place in ("config.data", "config.evals.test.data"):
-        error = pickle.loads(pickle.dumps(MissingPackage("data", "x", hint="y").with_path(place, "data")))
+        error = pickle.loads(pickle.dumps(MissingResource("data", "x", hint="y").with_path(place, "data")))
         with checks.collect():
             raise error.with_hint("z")
     assert checks.has_error("config.evals.test")  # and what depends on it is not checked
-    with pytest.raises(MissingPackage, match="^config.data: expected x; y; z$"):
+    with pytest.raises(MissingResource, match="^config.data: expected x; y; z$"):
         checks.finish()
+
+
+def test_a_missing_data_set_that_two_fields_name_is_one_line(config, tmp_path, capsys):
+    names = ["--config.data.name=made_text", "--config.evals.valid.data.name=made_text"]
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *names]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("txjax: config.data.name: expected a TFDS data set, got 'made_text'")
 
 
 def test_several_errors_travel_as_one():

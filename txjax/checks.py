@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from txjax.errors import MissingPackage, RunError, UserError
+from txjax.errors import MissingResource, RunError, UserError
 from txjax.terminal_escape import visible
 
 T = TypeVar("T")
@@ -76,11 +76,11 @@ class Checks:
         return any(overlap(error.field, path) for error in self.errors)
 
     def finish(self) -> None:
-        """Raises the errors, if there are any: one as it is, several as `UserErrors`; each missing package once."""
+        """Raises the errors, if there are any: one as it is, several as `UserErrors`; each `MissingResource` once."""
         by_text: dict[str, UserError] = {}
         for error in self.errors:
             text = str(error)
-            by_text.setdefault(text.removeprefix(error.field) if isinstance(error, MissingPackage) else text, error)
+            by_text.setdefault(text.removeprefix(error.field) if isinstance(error, MissingResource) else text, error)
         errors = list(by_text.values())
         if errors:
             raise errors[0] if len(errors) == 1 else UserErrors(errors)

@@ -58,8 +58,8 @@ class UserError(ValueError):
         return type(self)(self.field, self.expected, self.got, self.near, hints)
 
 
-class MissingPackage(UserError):
-    """A package that is not installed. It is shown once, however many fields need it."""
+class MissingResource(UserError):
+    """A package that is not installed, or a data set that is not there: shown once, however many fields need it."""
 
 
 class RunError(RuntimeError):
@@ -73,12 +73,12 @@ class RunError(RuntimeError):
 
 
 def require(module: str, package: str, field: str, extra: str = "vision") -> None:
-    """Raises MissingPackage, with the command that installs the extra, unless `module` is installed.
+    """Raises MissingResource, with the command that installs the extra, unless `module` is installed.
 
     pip takes the txjax that is installed, from a wheel or a checkout, and adds the packages of the extra.
     """
     if importlib.util.find_spec(module) is None:
-        raise MissingPackage(field, f"the package {package} to be installed", hint=f"pip install 'txjax[{extra}]'")
+        raise MissingResource(field, f"the package {package} to be installed", hint=f"pip install 'txjax[{extra}]'")
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:

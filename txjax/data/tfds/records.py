@@ -21,7 +21,7 @@ from typing import Any
 from txjax.data.loading.disk_cache import cache_dir, lock
 from txjax.data.tfds import feature_classes
 from txjax.data.tfds.prepared_splits import check_split, reason_of
-from txjax.errors import RunError, UserError, near_misses
+from txjax.errors import MissingResource, RunError, UserError, near_misses
 from txjax.terminal_escape import visible
 
 EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", "txjax_shakespeare")
@@ -96,7 +96,7 @@ def find(name: str, data_dir: str | None) -> Any:
         known = {*EMBEDDED, *prepared_sets(root), *tfds.list_builders(with_community_datasets=False)} - {name}
         near = near_misses(name, sorted(known))
         hint = _file_hint(name) if os.path.exists(name) else _how_to_make(name, root)
-        raise UserError("data.name", "a TFDS data set", name, near, hint) from error
+        raise MissingResource("data.name", "a TFDS data set", name, near, hint) from error
 
 
 def _file_hint(name: str) -> str:
@@ -259,10 +259,10 @@ def _prepare(name: str, data_dir: str | None) -> Any:
     return find(name, data_dir)
 
 
-def _unprepared_error(builder: Any, name: str, root: Path, reason: str = "") -> UserError:
+def _unprepared_error(builder: Any, name: str, root: Path, reason: str = "") -> MissingResource:
     others = [other for other in prepared_sets(root) if _base(other) == _base(name) and other != name]
     hint = f"{reason}; {_how_to_make(name, root)}" if reason else _how_to_make(name, root)
-    return UserError("data.name", f"{builder.info.full_name} to be prepared", name, others, hint)
+    return MissingResource("data.name", f"{builder.info.full_name} to be prepared", name, others, hint)
 
 
 def _how_to_make(name: str, root: Path) -> str:
