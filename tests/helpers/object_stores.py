@@ -31,11 +31,14 @@ class Server(NamedTuple):
       restart: kills it after some seconds, starts it again with all its objects, and waits for it. If None, it would
         lose them.
       url: of a bucket.
+      has_one_winner: whether of several creations of an object at once exactly one succeeds. Of 1,500 races between two
+        on moto 5.2, with the processor busy, two had two winners.
     """
 
     variables: dict[str, str]
     restart: Callable[[float], None] | None = None
     url: str = f"s3://{BUCKET}"
+    has_one_winner: bool = True
 
 
 @contextlib.contextmanager
@@ -73,7 +76,7 @@ def moto() -> Iterator[Server]:
     port = free_address().rpartition(":")[2]
     words = ["-H", "127.0.0.1", "-p", port]
     with emulator("moto_server", "moto[server]", "TXJAX_MOTO_SERVER", words, lambda: _has_bucket(port)):
-        yield Server(_variables(port))
+        yield Server(_variables(port), has_one_winner=False)
 
 
 @contextlib.contextmanager

@@ -261,6 +261,8 @@ def test_wrong_answers_change_nothing(server, in_bucket, hit_config, straight_ru
 @pytest.mark.slow
 def test_races_have_one_winner_each(server, in_bucket, monkeypatch):
     """A thousand on radosgw."""
+    if not server.has_one_winner:
+        pytest.skip("two creations at once may both succeed on moto")
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(lease, "LOOK_SECONDS", 0.02)
     for number in range(1000 if server.restart else 100):
