@@ -24,7 +24,7 @@ KINDS = {"no threads": (False, {}), "threads": (True, {}), "MALLOC_ARENA_MAX=1":
 
 
 def start_threads(number: int) -> None:
-    """Starts threads that have memory and wait, as those of a notebook's kernel do."""
+    """Starts threads that have memory and wait, as a notebook's kernel has."""
     ready = threading.Barrier(number + 1)
 
     def wait() -> None:

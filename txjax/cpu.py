@@ -52,6 +52,7 @@ def keep_freed_memory() -> str:
     malloc.restype = ctypes.c_void_p
     malloc.argtypes = [ctypes.c_size_t]
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    free.argtypes = [ctypes.c_void_p]
     page = os.sysconf("SC_PAGE_SIZE")
     size = os.sysconf("SC_PHYS_PAGES") // 2 * page
     if block := malloc(size):

@@ -14,10 +14,10 @@ _BITS = {"bytes": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 def memory_error(error: BaseException) -> UserError | None:
     """The one-line error of an array or program that the memory has no room for; None for any other error."""
     text = str(error)
-    is_of_devices = type(error).__name__ in _XLA_ERRORS and re.search("RESOURCE_EXHAUSTED|[Rr]an out of memory", text)
-    if not (is_of_devices or isinstance(error, MemoryError)):
+    is_on_device = type(error).__name__ in _XLA_ERRORS and re.search("RESOURCE_EXHAUSTED|[Rr]an out of memory", text)
+    if not (is_on_device or isinstance(error, MemoryError)):
         return None
-    place = "the memory of the devices" if is_of_devices else "the memory of this machine"
+    place = "the memory of the devices" if is_on_device else "the memory of this machine"
     size = re.search(r"allocat\w+ ([\d.]+) ?(bytes|[KMGT])", text)
     if size is None:
         return UserError(place, "room for the run", text.partition("\n")[0][:200], hint=_HINT)
@@ -31,6 +31,6 @@ def name_memory_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if named := memory_error(error):
-            raise named from error
+        if user_error := memory_error(error):
+            raise user_error from error
         raise

@@ -31,8 +31,8 @@ class Server(NamedTuple):
       restart: kills it after some seconds, starts it again with all its objects, and waits for it. If None, it would
         lose them.
       url: of a bucket.
-      has_one_winner: whether of several creations of an object at once exactly one succeeds. Of 1,500 races between two
-        on moto 5.2, with the processor busy, two had two winners.
+      has_one_winner: whether of several creations of an object at once exactly one succeeds. On moto several
+        sometimes do, when the processor is busy.
     """
 
     variables: dict[str, str]

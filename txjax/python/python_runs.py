@@ -50,7 +50,8 @@ def fit(
     they raise ends nothing: it is logged, and counted in `Run.callback_errors`. Of several processes, the first calls.
 
     Raises:
-      UserError: whatever can be known to be wrong before the first step; another process trains in the workdir.
+      UserError: whatever can be known to be wrong before the first step; another process trains in the workdir; the
+        memory has no room for the run.
       RunError: the run failed.
     """
     from txjax import cpu
